@@ -99,20 +99,24 @@ pub(super) fn line(text: &str) -> String {
     out
 }
 
+/// The part of a key's name that tells that its values are headers.
+const HEADERS: &[u8] = b"headers";
+
 /// Whether the value at `path` is a secret, by the names of its keys. `leaf`: it is no map.
 fn is_secret_place(path: &[&str], leaf: bool) -> bool {
     let Some((key, above)) = path.split_last() else {
         return false;
     };
-    let carries = |name: &&&str| name.to_ascii_lowercase().contains("headers");
-    let in_headers = above.iter().any(|name| carries(&name));
+    let is_headers = |part: &[u8]| part.eq_ignore_ascii_case(HEADERS);
+    let carries = |name: &&str| name.as_bytes().windows(HEADERS.len()).any(is_headers);
+    let in_headers = above.iter().any(carries);
     is_secret(key)
         || above.last() == Some(&"model_kwargs") && is_account(key)
         || above.last() == Some(&"env") && is_secret_variable(key)
         // Credentials are sent in headers, under any name.
         || in_headers && !is_plain_header(key)
         // Headers given as a list or as one text: which of them is secret is not known.
-        || leaf && carries(&key)
+        || leaf && carries(key)
 }
 
 /// Whether a parameter of the model is a login of litellm's, by its name.

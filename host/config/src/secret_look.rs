@@ -190,23 +190,40 @@ const FORMS: &[SecretForm] = &[
 /// The text without keys and tokens of a known form.
 fn tokens(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(next) = rest.chars().next() {
+    let (mut rest, mut skipped) = (text, 0);
+    while let Some(next) = rest[skipped..].chars().next() {
+        let from = &rest[skipped..];
         // A token begins at the start of a word only: not in `task-list` or `risk-...`.
-        if let Some(length) = token(rest) {
+        if let Some(length) = token(from) {
+            out.push_str(&rest[..skipped]);
             out.push_str(MARK);
-            rest = &rest[length..];
+            rest = &from[length..];
+            skipped = 0;
         } else {
-            let length = run(rest, word).len().max(next.len_utf8());
-            out.push_str(&rest[..length]);
-            rest = &rest[length..];
+            skipped += run(from, word).len().max(next.len_utf8());
         }
     }
+    out.push_str(rest);
     out
 }
 
+/// The bytes with which tokens begin: most words begin with another one.
+const BEGINNINGS: [bool; 256] = {
+    let mut beginnings = [false; 256];
+    beginnings[WEB_TOKEN.as_bytes()[0] as usize] = true;
+    let mut at = 0;
+    while at < FORMS.len() {
+        beginnings[FORMS[at].start.as_bytes()[0] as usize] = true;
+        at += 1;
+    }
+    beginnings
+};
+
 /// How long the token is that `text` begins with.
 fn token(text: &str) -> Option<usize> {
+    if !BEGINNINGS[usize::from(*text.as_bytes().first()?)] {
+        return None;
+    }
     web_token(text).or_else(|| {
         FORMS.iter().find_map(|form| {
             let body = run(text.strip_prefix(form.start)?, form.body);
@@ -217,21 +234,23 @@ fn token(text: &str) -> Option<usize> {
     })
 }
 
-/// A JSON Web Token: three parts with dots between, the first two of them JSON objects, and so
-/// beginning with `eyJ` in base64.
+/// How an object in JSON begins, in base64.
+const WEB_TOKEN: &str = "eyJ";
+
+/// A JSON Web Token: three parts with dots between, the first two of them JSON objects.
 fn web_token(text: &str) -> Option<usize> {
-    if !text.starts_with("eyJ") {
+    if !text.starts_with(WEB_TOKEN) {
         return None;
     }
     let head = run(text, dashed);
     let claims = run(text.get(head.len()..)?.strip_prefix('.')?, dashed);
     let two = head.len() + 1 + claims.len();
     let signature = run(text.get(two..)?.strip_prefix('.')?, dashed);
-    let object = |part: &str| part.starts_with("eyJ") && part.len() >= 8;
+    let object = |part: &str| part.starts_with(WEB_TOKEN) && part.len() >= 8;
     (object(head) && object(claims)).then_some(two + 1 + signature.len())
 }
 
-fn run(text: &str, of: fn(char) -> bool) -> &str {
+fn run(text: &str, of: impl Fn(char) -> bool) -> &str {
     &text[..text.find(|c| !of(c)).unwrap_or(text.len())]
 }
 

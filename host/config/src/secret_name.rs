@@ -1,21 +1,19 @@
 //! Names by which a secret is recognised: of keys in a config, of variables, headers and
 //! parameters.
 
+use std::borrow::Cow;
+
 /// The text that replaces a secret.
 pub(super) const MARK: &str = "[redacted]";
 
 /// Whether the values of this key are secrets.
 pub(super) fn is_secret(key: &str) -> bool {
-    let key: String = key
-        .chars()
-        .map(|c| {
-            if c == '-' || c == ' ' {
-                '_'
-            } else {
-                c.to_ascii_lowercase()
-            }
-        })
-        .collect();
+    let is_other = |c: char| c == '-' || c == ' ' || c.is_ascii_uppercase();
+    // Most keys are in this form already.
+    let key = match key.contains(is_other) {
+        true => Cow::Owned(key.to_ascii_lowercase().replace(['-', ' '], "_")),
+        false => Cow::Borrowed(key),
+    };
     // The name of a secret is no secret, and neither is the price of a token.
     if ["_env", "_file", "_path", "_per_token"]
         .iter()
@@ -47,7 +45,7 @@ pub(super) fn is_secret(key: &str) -> bool {
         "set_cookie",
     ];
     const ENDS: &[&str] = &["_token", "_secret", "_apikey", "_authorization", "_auth"];
-    WHOLE.contains(&key.as_str())
+    WHOLE.contains(&&*key)
         || PARTS.iter().any(|part| key.contains(part))
         || ENDS.iter().any(|end| key.ends_with(end))
 }

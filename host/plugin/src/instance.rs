@@ -20,7 +20,7 @@ use super::limits::PluginLimits;
 use super::plugin::Plugin;
 use super::quoted::bound;
 use super::started::{InstanceParts, StartFailure, Started};
-use super::store::{Guest, Renderer};
+use super::store::{self, Guest, Renderer};
 use mswea_core::PluginFault;
 
 /// The generated bindings of one kind.
@@ -140,6 +140,9 @@ impl<K: Bindings> PluginInstance<K> {
                 .await
                 .map_err(|error| PluginFault::new(error.to_string()))?,
         };
+        // Otherwise the first call after a pause would yield at once, for a deadline that has passed
+        // meanwhile.
+        live.store.set_epoch_deadline(store::TICKS);
         let guest = live.store.data_mut();
         guest.console.begin();
         // The flag concerns one call: a refusal in an earlier call must not explain a failure of

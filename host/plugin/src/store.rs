@@ -33,6 +33,9 @@ pub trait Renderer: Send + Sync {
 /// How many bytes of a guest's last output are kept as the reason of a trap.
 const TAIL: usize = 4 << 10;
 
+/// After how many ticks of the engine's clock a running guest yields.
+pub const TICKS: u64 = 1;
+
 /// The time that guests see: always 2000-01-01 00:00:00 UTC. A plugin's answer must not depend on
 /// the time.
 const FROZEN: Duration = Duration::from_secs(946_684_800);
@@ -339,7 +342,7 @@ pub fn new(
     store.limiter(|guest| &mut guest.meter);
     store.set_hostcall_fuel(limits.output);
     // The guest yields at every tick, so that the timeout around each call can expire.
-    store.set_epoch_deadline(1);
-    store.epoch_deadline_async_yield_and_update(1);
+    store.set_epoch_deadline(TICKS);
+    store.epoch_deadline_async_yield_and_update(TICKS);
     store
 }
