@@ -10,6 +10,12 @@ use mswea_run::journal::{self, JournalError, Record};
 
 use crate::fault::SweAgentProblem;
 
+/// The most bytes that the queries of all steps have together: each one is the whole history at that time, so that
+/// they grow with the square of the number of steps.
+const LARGEST_QUERIES: usize = 64 << 20;
+/// What a message has beside its texts, about.
+const MESSAGE_BYTES: usize = 200;
+
 /// The version of SWE-agent whose format it is.
 const VERSION: &str = "1.1.0";
 /// The key of a demonstration's message with the keys that it had in the recorded run.
@@ -69,6 +75,8 @@ struct Book {
     sent: u64,
     received: u64,
     queries: u32,
+    /// How many bytes the texts in the queries of the steps have.
+    query_bytes: usize,
 }
 
 /// A step whose reply is there.
@@ -228,28 +236,32 @@ impl Book {
         self.history.push(item);
     }
 
-    /// The messages that are sent with the next query.
-    fn query(&self) -> Value {
-        self.history
-            .iter()
-            .chain(&self.asked_again)
-            .cloned()
-            .collect()
+    /// The messages that are sent with the next query; an empty list if those of all steps together would be too
+    /// large.
+    fn query(&mut self) -> Value {
+        let messages = self.history.iter().chain(&self.asked_again);
+        self.query_bytes += messages.clone().map(text_bytes).sum::<usize>();
+        match self.query_bytes > LARGEST_QUERIES {
+            true => json!([]),
+            false => messages.cloned().collect(),
+        }
     }
 
     /// Completes the open step.
     fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
-        self.steps.push(json!({
+        let mut step = json!({
             "action": open.action,
             "observation": open.observation,
             "response": open.reply.text(),
             "thought": open.thought,
             "execution_time": open.seconds,
             "state": self.state,
-            "query": open.query,
+            "query": null,
             "extra_info": open.reply.extra.get(SAMPLED).cloned().unwrap_or(json!({})),
-        }));
+        });
+        step["query"] = open.query;
+        self.steps.push(step);
     }
 
     fn ended(&mut self, status: &str, submission: &str) {
@@ -289,6 +301,7 @@ impl Book {
                 true => "Exited (autosubmitted)",
                 false => "",
             };
+            let query = self.query();
             self.steps.push(json!({
                 "action": "",
                 "observation": observation,
@@ -296,7 +309,7 @@ impl Book {
                 "thought": status,
                 "execution_time": 0.0,
                 "state": self.state,
-                "query": self.query(),
+                "query": query,
                 "extra_info": {},
             }));
         }
@@ -315,6 +328,20 @@ impl Book {
             }
         }
     }
+}
+
+/// About how many bytes a message has in a file.
+fn text_bytes(item: &Value) -> usize {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.len(),
+        Value::Null => 0,
+        other => other.to_string().len(),
+    };
+    MESSAGE_BYTES
+        + ["content", "thought", "action", "tool_calls"]
+            .map(|key| text(&item[key]))
+            .iter()
+            .sum::<usize>()
 }
 
 /// A message of a demonstration, with the keys of the recorded run.
@@ -392,5 +419,21 @@ pub fn read(path: &Path) -> Result<Value, SweAgentProblem> {
     match value.is_object() {
         true => Ok(value),
         false => Err(SweAgentProblem::new(format!("`{name}` is no JSON object"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queries_of_a_long_run_take_a_limited_memory() {
+        let mut book = Book::default();
+        let message = Message::new("user", "x".repeat(1 << 20));
+        book.history.push(item(&message, "observation"));
+        let queries: Vec<Value> = (0..100).map(|_| book.query()).collect();
+        let whole = queries.iter().filter(|it| it[0]["content"].is_string());
+        assert_eq!(whole.count(), 63);
+        assert!(queries[63..].iter().all(|it| *it == json!([])));
     }
 }

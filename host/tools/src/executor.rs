@@ -12,6 +12,7 @@ use crate::first_party;
 use crate::flag::is_flag;
 use crate::install;
 use crate::place::{ToolsPlace, quoted};
+use crate::plain::is_plain;
 use crate::sessions::ToolSessions;
 use crate::state;
 use crate::toolset::Toolset;
@@ -421,6 +422,7 @@ impl Executor for ToolsExecutor {
             told = self.run(&text, false, stop).await.output;
         }
         if self.place.checks_syntax
+            && !is_plain(command.text)
             && let Some(refused) = self.unreadable(command.text, stop).await
         {
             return refused;

@@ -18,6 +18,7 @@ mod install;
 mod long_outputs;
 mod manifest;
 mod place;
+mod plain;
 mod session_spec;
 mod sessions;
 mod state;

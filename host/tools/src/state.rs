@@ -20,8 +20,10 @@ pub fn command(place: &ToolsPlace, commands: &[String]) -> String {
             "printf '\\036'\n{{ {command}\n}} </dev/null 2>/dev/null\n"
         ));
     }
+    // Nothing of it starts a program: that takes longer than most actions.
     text.push_str(&format!(
-        "printf '\\036'\ncat -- {} 2>/dev/null\nprintf '\\036'\n(exit $mswea_status)",
+        "printf '\\036'\n{{ printf '%s' \"$(<{})\"; }} 2>/dev/null\nprintf '\\036'\n\
+         mswea_leave() {{ return \"$mswea_status\"; }}\nmswea_leave",
         quoted(&place.state_file())
     ));
     text
