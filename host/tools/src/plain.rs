@@ -152,7 +152,7 @@ mod tests {
         for texts in plain.chunks(200) {
             // One bash for many: each is checked by itself, from its arguments.
             let script =
-                "for text; do bash -n -c \"$text\" || { printf '%s' \"$text\"; exit 1; }; done";
+                "for text; do bash -n -c -- \"$text\" || { printf '%s' \"$text\"; exit 1; }; done";
             let mut bash = Command::new("bash");
             let done = bash
                 .args(["-c", script, "bash"])
