@@ -108,6 +108,8 @@ def main():
         listed = LINK.sub(lambda it: f"[{it[1]}]({placed(normpath('docs/' + it[2]))})", summary)
         (source / "SUMMARY.md").write_text(listed)
         (Path(work) / "book.toml").write_text(BOOK)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / SITE).touch()
         program = os.environ.get("MDBOOK", "mdbook")
         try:
             subprocess.run([program, "build", work, "--dest-dir", folder], check=True)

@@ -99,3 +99,46 @@ fn the_shipped_config_is_not_replaced_by_what_lies_there() {
     let run = host.args(words(&more)).run();
     run.says(&["tools/registry/config.yaml"]);
 }
+
+#[test]
+fn a_config_from_elsewhere_means_the_bundles_beside_it() {
+    let server = submits();
+    let base = format!("--agent.model.api_base={}", server.url());
+    let elsewhere = tempfile::tempdir().unwrap();
+    let config = elsewhere.path().join("config/mine.yaml");
+    std::fs::create_dir(elsewhere.path().join("config")).unwrap();
+    std::fs::write(&config, CONFIG).unwrap();
+    let given = format!("--config={}", config.display());
+    let more = [given.as_str(), "--agent.model.api_key=k", &base];
+    let host = || Host::new().file("tools/submit/config.yaml", "tools: 5\n");
+    let run = host().args(words(&more)).run().expect(0);
+    assert!(!run.stderr.contains("tools/submit/config.yaml"), "{run}");
+    let beside = elsewhere.path().join("tools/submit");
+    std::fs::create_dir_all(&beside).unwrap();
+    std::fs::write(beside.join("config.yaml"), "tools: 6\n").unwrap();
+    let run = host().args(words(&more)).run();
+    run.says(&[&format!("{}/config.yaml", beside.display())]);
+}
+
+#[test]
+fn looking_at_a_repository_starts_no_program_of_it() {
+    let server = submits();
+    let base = format!("--agent.model.api_base={}", server.url());
+    let host = Host::new().file("mine.yaml", CONFIG);
+    let script = "git init -q repo; cd repo; echo a > a; git add .; git -c user.name=n -c user.email=e commit -qm c
+        printf '#!/bin/sh\\n: > ../ran\\n' > .git/evil; chmod +x .git/evil; git config core.fsmonitor .git/evil; rm -f ../ran";
+    let made = std::process::Command::new("sh")
+        .args(["-c", script])
+        .current_dir(host.dir())
+        .status();
+    assert!(made.unwrap().success());
+    let more = [
+        "--config=mine.yaml",
+        "--env.repo.path=repo",
+        "--agent.model.api_key=k",
+        &base,
+    ];
+    let run = host.args(words(&more)).run();
+    assert!(!run.dir.join("ran").exists(), "{run}");
+    assert_eq!(server.requests().len(), 1, "{run}");
+}

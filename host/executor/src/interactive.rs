@@ -20,8 +20,8 @@ use mswea_helper::protocol::{ActionInput, HelperRequest, TerminalSize};
 use tokio::time::{sleep, timeout};
 
 use crate::helper::{HelperAction, HelperSession};
-use connection::ID;
 pub(crate) use connection::ProgramConnection;
+use connection::{HELPER_GONE, ID};
 pub use transcript::decoded;
 
 /// The most programs that are open at once.
@@ -109,6 +109,14 @@ impl std::fmt::Debug for OpenPrograms {
 }
 
 impl OpenPrograms {
+    /// The marks of those whose helpers are gone, and whose processes nobody has ended yet.
+    pub(crate) fn lost_marks(&self) -> Vec<String> {
+        let is_lost =
+            |it: &&OpenProgram| it.lost.is_none() && matches!(it.end(), Some(ProgramEnd::Lost(_)));
+        let lost = self.0.values().filter(is_lost);
+        lost.map(|it| it.mark.clone()).collect()
+    }
+
     /// Ends all of them.
     pub(crate) async fn end_all(&mut self) {
         for program in std::mem::take(&mut self.0).into_values() {
@@ -228,7 +236,10 @@ impl<T: OpensPrograms> ProgramsOf<'_, T> {
             known.clone_into(why);
             return Ok(());
         }
-        if let Some(known) = program.guard.lost().await {
+        // Else the helper itself has said why.
+        if why == HELPER_GONE
+            && let Some(known) = program.guard.lost().await
+        {
             *why = known;
         }
         program.lost = Some(why.clone());

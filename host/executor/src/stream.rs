@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use crate::capture::Capture;
 use crate::failure::ActionFailure;
 use crate::helper::{ANSWERING, HelperError, HelperSession};
-use crate::interactive::{HelperGuard as _, OpenPrograms, ProgramsOf};
+use crate::interactive::{HelperGuard as _, OpenPrograms, OpensPrograms as _, ProgramsOf};
 use crate::local::fresh_id;
 use crate::placed::{
     GRACE, PlacedAction, PlacedEnd, check, limit_of, not_begun, output_of, usable,
@@ -106,8 +106,9 @@ impl<P: HelperPlace> StreamExecutor<P> {
             return Ok(());
         }
         let id = &self.settings.run_id;
-        self.session = Some(Self::connect(&self.place, id, self.is_again, stop).await?);
-        self.is_again = true;
+        // A helper may have begun also if its stream does not come about.
+        let is_again = mem::replace(&mut self.is_again, true);
+        self.session = Some(Self::connect(&self.place, id, is_again, stop).await?);
         Ok(())
     }
 
@@ -445,6 +446,9 @@ impl<P: HelperPlace> Executor for StreamExecutor<P> {
     }
 
     async fn cleanup(&mut self) {
+        for mark in self.programs.lost_marks() {
+            self.kill_marked(&mark).await;
+        }
         self.programs.end_all().await;
         self.close().await;
     }

@@ -86,15 +86,19 @@ enum Spelling {
 struct NestedSpelling(Spelling, &'static [NestedSpelling]);
 
 const LINES: NestedSpelling = NestedSpelling(Spelling::Lines, &[]);
-const PERCENT: NestedSpelling = NestedSpelling(Spelling::Percent, &[LINES]);
+const PERCENT: NestedSpelling = NestedSpelling(
+    Spelling::Percent,
+    &[LINES, NestedSpelling(Spelling::Percent, &[LINES])],
+);
+const ESCAPED: NestedSpelling = NestedSpelling(
+    Spelling::Escaped,
+    &[LINES, NestedSpelling(Spelling::Escaped, &[LINES])],
+);
 const SPELLINGS: &[NestedSpelling] = &[
     LINES,
     PERCENT,
-    NestedSpelling(Spelling::Entities, &[LINES]),
-    NestedSpelling(
-        Spelling::Escaped,
-        &[LINES, PERCENT, NestedSpelling(Spelling::Escaped, &[LINES])],
-    ),
+    NestedSpelling(Spelling::Entities, &[LINES, PERCENT, ESCAPED]),
+    NestedSpelling(Spelling::Escaped, &[LINES, PERCENT, ESCAPED]),
 ];
 
 impl Spelling {
@@ -253,6 +257,10 @@ fn patterns(value: &str) -> Vec<String> {
             patterns.push(letters_of.encode(&bytes)[letters.clone()].to_owned());
         }
     }
+    // Of several lines, however they end and are indented: without the ends.
+    let joined: String = value.split('\n').map(str::trim_start).collect();
+    patterns.push(joined.replace('\r', ""));
+    patterns.retain(|it| !it.is_empty());
     patterns.sort();
     patterns.dedup();
     patterns
@@ -362,6 +370,28 @@ mod tests {
                 );
                 assert!(secret.contains(end), "{marked}");
             }
+        }
+    }
+
+    #[test]
+    fn a_value_is_found_however_deep_it_is_and_over_several_lines() {
+        let quoted = finder(&["a\"b\\c&d-secret"]);
+        let mut text = "a\"b\\c&d-secret".to_owned();
+        for _ in 0..3 {
+            text = serde_json::json!(text).to_string();
+            assert_eq!(quoted.find(&text).len(), 1, "{text}");
+        }
+        for text in [
+            "a\\&quot;b\\\\c&amp;d-secret",
+            "a%2522b%255Cc%2526d-secret",
+            "a&quot;b%5Cc%26d-secret",
+        ] {
+            assert_eq!(quoted.find(text).len(), 1, "{text}");
+        }
+        let lines = finder(&["-BEGIN-\nabcdef\nghijkl\n-END-\n"]);
+        for end in ["\n", "\r\n", "\n    ", "\\n", "\\r\\n"] {
+            let text = ["x -BEGIN-", "abcdef", "ghijkl", "-END-", "y"].join(end);
+            assert_eq!(lines.find(&text).len(), 1, "{text}");
         }
     }
 

@@ -73,6 +73,10 @@ impl Challenge {
             );
             SweAgentProblem::new(message).hint("correct `files`, or the permissions of the folders")
         };
+        // A stranger's folder may have a link in this place.
+        if to.parent().is_some_and(Path::is_symlink) {
+            return Err(failed(to, std::io::Error::other(LINKED)));
+        }
         match fs::remove_dir_all(to) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(failed(to, error));
@@ -90,7 +94,17 @@ impl Challenge {
                 let hint = "give an `--output_dir` outside of the challenge";
                 return Err(SweAgentProblem::new(message).hint(hint));
             }
-            copy(&from, &to.join(name)).map_err(|error| failed(&from, error))?;
+            let target = whole.join(name);
+            let parents = target.ancestors().skip(1);
+            // A copied link is not followed.
+            let linked = parents
+                .take_while(|it| **it != whole)
+                .any(|it| it.is_symlink());
+            match linked {
+                true => Err(std::io::Error::other(LINKED)),
+                false => copy(&from, &target),
+            }
+            .map_err(|error| failed(&from, error))?;
         }
         Ok(())
     }
@@ -108,6 +122,8 @@ impl Challenge {
     }
 }
 
+const LINKED: &str = "there is a link in the way";
+
 /// Copies a file or a folder, with permissions. Links stay links: they may lead to files that are not the
 /// challenge's.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
@@ -119,7 +135,12 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
         return std::os::unix::fs::symlink(fs::read_link(from)?, to);
     }
     if kind.is_file() {
-        return fs::copy(from, to).map(drop);
+        // What is there already was copied with its folder.
+        return match fs::symlink_metadata(to) {
+            Ok(there) if there.is_file() => Ok(()),
+            Ok(_) => Err(std::io::Error::other(LINKED)),
+            Err(_) => fs::copy(from, to).map(drop),
+        };
     }
     if !kind.is_dir() {
         return Err(std::io::Error::other("it is no file and no folder"));
@@ -367,6 +388,45 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(at("src/socket")).unwrap();
         let said = challenge.stage().err().unwrap().to_string();
         assert!(said.contains("no file and no folder"), "{said}");
+    }
+
+    #[test]
+    fn no_link_leads_out_of_the_copies() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["src", "mine/id", "out"] {
+            fs::create_dir_all(at(name)).unwrap();
+        }
+        fs::write(at("mine/id/kept"), "mine").unwrap();
+        std::os::unix::fs::symlink(at("mine/id"), at("src/x")).unwrap();
+        std::os::unix::fs::symlink(at("mine"), at("out/.challenges")).unwrap();
+        for (files, to) in [
+            (&["src/x", "src/x/kept"][..], "to"),
+            (&["src", "src/x/new"], "to"),
+            (&["src"], "out/.challenges/id"),
+        ] {
+            let mut challenge = Challenge {
+                folder: folder.path().to_owned(),
+                files: files.iter().map(|&it| it.to_owned()).collect(),
+                ..Challenge::default()
+            };
+            challenge.place(&at(to));
+            let said = challenge.stage().err().map(|it| it.to_string());
+            let said = said.unwrap_or_else(|| panic!("{files:?}"));
+            assert!(said.contains(LINKED), "{said}");
+            let kept = fs::read_to_string(at("mine/id/kept")).unwrap();
+            assert_eq!(kept, "mine", "{files:?}");
+            assert_eq!(fs::read_dir(at("mine/id")).unwrap().count(), 1);
+        }
+        // A folder, and a file of it.
+        fs::write(at("src/f"), "f").unwrap();
+        let mut challenge = Challenge {
+            folder: folder.path().to_owned(),
+            files: vec!["src".to_owned(), "src/f".to_owned()],
+            ..Challenge::default()
+        };
+        challenge.place(&at("to"));
+        challenge.stage().unwrap_or_else(|it| panic!("{it}"));
     }
 
     #[test]

@@ -239,6 +239,9 @@ impl Book {
     /// The messages that are sent with the next query; an empty list if those of all steps together would be too
     /// large.
     fn query(&mut self) -> Value {
+        if self.query_bytes > LARGEST_QUERIES {
+            return json!([]);
+        }
         let messages = self.history.iter().chain(&self.asked_again);
         self.query_bytes += messages.clone().map(text_bytes).sum::<usize>();
         match self.query_bytes > LARGEST_QUERIES {

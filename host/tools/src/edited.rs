@@ -58,7 +58,7 @@ pub fn edited(patch: &str) -> Vec<EditedFile> {
                 // An empty file before or after is one that was made or deleted.
                 match (old, old_count, new, new_count) {
                     (0, 0, _, _) | (_, _, 0, 0) => file.path.clear(),
-                    _ => file.places.push((new, new + new_count)),
+                    _ => file.places.push((new, new.saturating_add(new_count))),
                 }
             }
         }

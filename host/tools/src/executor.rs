@@ -220,7 +220,7 @@ impl ToolsExecutor {
             return None;
         }
         let checked = self
-            .run(&format!("bash -n -c {} 2>&1", quoted(text)), true, stop)
+            .run(&format!("bash -n -c -- {} 2>&1", quoted(text)), true, stop)
             .await;
         // 2: bash has read it to its mistake; 127: there is no bash here.
         if !checked.exception_info.is_empty() || !matches!(checked.returncode, 1 | 2) {

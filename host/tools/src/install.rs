@@ -114,9 +114,10 @@ pub fn finish(place: &ToolsPlace, bundles: &[Bundle]) -> String {
         }
     }
     let file = quoted(&place.shell_file());
-    // Variables may be secrets: the file is for the user of the shell alone.
+    // Variables may be secrets: the file is for the user of the shell alone. A program that reads it has marks of
+    // its own.
     text.push_str(&format!(
-        "rm -f -- {file}; ( umask 077; {{ export -p; declare -f; }} > {file} )"
+        "rm -f -- {file}; ( umask 077; unset MSWEA_RUN_ID MSWEA_ACTION; {{ export -p; declare -f; }} > {file} )"
     ));
     text
 }

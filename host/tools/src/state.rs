@@ -23,7 +23,7 @@ pub fn command(place: &ToolsPlace, commands: &[String]) -> String {
     // Nothing of it starts a program: that takes longer than most actions.
     text.push_str(&format!(
         "printf '\\036'\n{{ printf '%s' \"$(<{})\"; }} 2>/dev/null\nprintf '\\036'\n\
-         mswea_leave() {{ return \"$mswea_status\"; }}\nmswea_leave",
+         mswea_leave() {{ unset -f mswea_leave; return \"$mswea_status\"; }}\nmswea_leave",
         quoted(&place.state_file())
     ));
     text

@@ -84,7 +84,12 @@ pub(crate) fn request(it: &SentRequest, recorded: Option<u64>, secrets: &SecretV
         "tools": shown(&indented(&json!(it.tools)), secrets),
         "parameters": shown(&indented(&it.parameters), secrets),
         "body": it.body.as_ref().map(|it| match it {
-            Ok(body) => whole(&indented(body), secrets),
+            Ok(body) => {
+                // Before it is text, in which it has escapes.
+                let mut body = body.clone();
+                secrets.remove_from_value(&mut body);
+                whole(&indented(&body), secrets)
+            }
             Err(why) => shown(why, secrets),
         }),
         "stopped": it.stopped.as_ref().map(|why| shown(why, secrets)),

@@ -17,6 +17,8 @@ use crate::helper::{HelperAction, HelperError, HelperSession, HelperWire};
 pub(super) const ID: u32 = 1;
 /// The pause between two searches, in which more output may come.
 const PAUSE: Duration = Duration::from_millis(5);
+/// Why the stream has ended, if the helper has not said why.
+pub(super) const HELPER_GONE: &str = "its helper has ended";
 
 /// What is known of a program.
 #[derive(Debug)]
@@ -239,7 +241,7 @@ async fn converse(
             biased;
             Some(request) = requests.recv(), if wire.is_flushed() => wire.post(&request),
             goes_on = wire.step() => if !goes_on {
-                break ProgramEnd::Lost("its helper has ended".to_owned());
+                break ProgramEnd::Lost(HELPER_GONE.to_owned());
             },
         }
     };

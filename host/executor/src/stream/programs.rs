@@ -1,12 +1,18 @@
 //! Helpers for programs that stay open, each behind a stream of its own.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use mswea_core::Stop;
 use mswea_helper::processes::ACTION_VARIABLE;
+use tokio::time::timeout;
 
 use super::{HelperPlace, StreamExecutor, some};
 use crate::helper::ITSELF;
 use crate::interactive::{OpenPrograms, OpensPrograms, ProgramHelper};
+
+/// How long it may take to end what a program has left.
+const KILLING: Duration = Duration::from_secs(5);
 
 #[async_trait]
 impl<P: HelperPlace> OpensPrograms for StreamExecutor<P> {
@@ -35,8 +41,10 @@ impl<P: HelperPlace> OpensPrograms for StreamExecutor<P> {
     }
 
     async fn kill_marked(&mut self, mark: &str) {
-        let killed = self.prepare(&[ITSELF, "kill"], mark, &Stop::never()).await;
-        if let Err(why) = killed {
+        let stop = Stop::never();
+        let killed = timeout(KILLING, self.prepare(&[ITSELF, "kill"], mark, &stop)).await;
+        let silent = |_| Err("the place does not answer".to_owned());
+        if let Err(why) = killed.unwrap_or_else(silent) {
             tracing::warn!(
                 why,
                 "the processes of a program that was lost can't be ended"

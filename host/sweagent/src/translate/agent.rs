@@ -1,6 +1,6 @@
 //! `agent`, `agent.tools` and `agent.history_processors`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
@@ -8,6 +8,7 @@ use super::templates::TemplateNames;
 use super::{TranslationWork, as_text, as_texts, environment};
 use crate::configs;
 use crate::flags::expand;
+use crate::given_at::GivenAt;
 use crate::tree::GivenTree;
 use mswea_run::ActionSampler;
 
@@ -234,7 +235,7 @@ fn bundles(work: &mut TranslationWork<'_>) {
                 let name = match configs::is_shipped(&item.at) {
                     // Of the host's own bundles, whatever the current folder has.
                     true => first_party(&path).unwrap_or(&path).to_owned(),
-                    false => located_bundle(&path, work.input.variable),
+                    false => located_bundle(&path, &item.at, work.input.variable),
                 };
                 needs_root |= name.contains('/') && names_root(Path::new(&name), DEEPEST);
                 names.push(name);
@@ -285,17 +286,27 @@ fn names_root(folder: &Path, deepest: usize) -> bool {
     })
 }
 
-/// The folder of a bundle, if it is there; else the name of the first-party bundle that has its name.
-fn located_bundle(path: &str, variable: &dyn Fn(&str) -> Option<String>) -> String {
-    let root = variable("SWE_AGENT_CONFIG_ROOT");
-    let candidates = root.iter().map(|root| format!("{root}/{path}"));
-    for candidate in candidates.chain([path.to_owned()]) {
-        if Path::new(&candidate).join("config.yaml").is_file() {
-            let absolute = std::path::absolute(&candidate);
-            return absolute.map_or(candidate, |it| it.to_string_lossy().into_owned());
+/// The folder of a bundle, if it is there; else the name of the first-party bundle that has its name. A config
+/// from elsewhere means the bundles beside it, and never those that the current folder happens to have.
+fn located_bundle(path: &str, at: &GivenAt, variable: &dyn Fn(&str) -> Option<String>) -> String {
+    let root = variable("SWE_AGENT_CONFIG_ROOT").map(PathBuf::from);
+    let mut places: Vec<PathBuf> = root.into_iter().collect();
+    let here = std::env::current_dir().unwrap_or_default();
+    match at {
+        GivenAt::File { path: config, .. } => {
+            let config = std::path::absolute(config).unwrap_or_else(|_| config.into());
+            match config.starts_with(&here) {
+                true => places.push(here),
+                false => places.extend(config.ancestors().skip(1).take(2).map(Path::to_owned)),
+            }
         }
+        GivenAt::Flag(_) | GivenAt::Variable(_) => places.push(here),
     }
-    first_party(path).unwrap_or(path).to_owned()
+    let mut folders = places.iter().map(|place| place.join(path));
+    match folders.find(|folder| folder.join("config.yaml").is_file()) {
+        Some(folder) => folder.to_string_lossy().into_owned(),
+        None => first_party(path).unwrap_or(path).to_owned(),
+    }
 }
 
 /// The name of the first-party bundle that takes the place of SWE-agent's.
