@@ -333,14 +333,17 @@ fn dummy(root: Option<&str>, options: &[&str]) -> Vec<String> {
         ("dummy_stop", json!({})),
         ("bash", json!({ "command": DONE })),
     ]);
-    let host = with_tools(&server, &["./b/dummy"], root)
+    seen(&with_dummy(&server, root).args(options).run().expect(0))
+}
+
+fn with_dummy(server: &Server, root: Option<&str>) -> Host {
+    with_tools(server, &["./b/dummy"], root)
         .file("b/dummy/config.yaml", MANIFEST)
         .file("b/dummy/install.sh", "export FROM_INSTALL=yes\n")
         .file("b/dummy/bin/_repl", REPL)
         .file("b/dummy/bin/dummy_start", marked(&["START"]))
         .file("b/dummy/bin/dummy_send", marked(&["$1"]))
-        .file("b/dummy/bin/dummy_stop", marked(&["quit", "STOP"]));
-    seen(&host.args(options).run().expect(0))
+        .file("b/dummy/bin/dummy_stop", marked(&["quit", "STOP"]))
 }
 
 const DUMMY: &[&[&str]] = &[
@@ -397,6 +400,32 @@ fn programs_stay_open_behind_a_connection() {
     assert_parts(&dummy(None, &["-c", class, "-c", reached]), DUMMY);
     let (_served, options) = at_server("remote", &[]);
     assert_parts(&dummy(None, &texts(&options)), DUMMY);
+}
+
+/// The helper of the commands is opened again, and ends what the one before has left: not the program.
+#[test]
+fn a_program_outlives_the_helper_of_the_commands() {
+    let server = server(&[
+        ("dummy_start", json!({})),
+        ("bash", json!({"command": "kill -9 $PPID"})),
+        ("bash", json!({"command": "echo again"})),
+        ("dummy_send", json!({"line": "a"})),
+        ("dummy_stop", json!({})),
+        ("bash", json!({ "command": DONE })),
+    ]);
+    let options = [
+        "environment.environment_class=command",
+        "environment.connect=[\"env\"]",
+    ];
+    let host = with_dummy(&server, None);
+    let host = options
+        .iter()
+        .fold(host, |host, option| host.args(["-c", option]));
+    let seen = seen(&host.run().expect(0));
+    assert_parts(
+        &seen[2..],
+        &[&["again"], &["--flag yes a\n|dummy"], &["is closed.\n|n/a"]],
+    );
 }
 
 #[test]

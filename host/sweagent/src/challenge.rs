@@ -99,7 +99,7 @@ impl Challenge {
             // A copied link is not followed.
             let linked = parents
                 .take_while(|it| **it != whole)
-                .any(|it| it.is_symlink());
+                .any(Path::is_symlink);
             match linked {
                 true => Err(std::io::Error::other(LINKED)),
                 false => copy(&from, &target),
