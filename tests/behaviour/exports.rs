@@ -132,3 +132,34 @@ fn a_run_is_written_in_atif_at_every_ending() {
     let run = host.args(["--atif", "no/such/run.json"]).run().expect(0);
     run.says(&["`no/such/run.json` is not written", "--to atif"]);
 }
+
+/// A link stays a link, and what is no file is written to: a rename would put a file in the place of a device.
+#[test]
+fn an_output_may_be_a_link_or_a_pipe() {
+    let server = commands(&["echo one"]);
+    let run = Host::new().server(&server).task("x").run().expect(0);
+    let export = |output: &str| {
+        let host = Host::after(&run).args(["export", "traj.json", "--to", "md", "-o", output]);
+        host.run()
+    };
+    let expected = export("/dev/stdout").expect(0).stdout.clone();
+    assert!(expected.contains("echo one"));
+    let at = |name: &str| run.dir.join(name);
+    fs::write(at("file"), "before").unwrap();
+    std::os::unix::fs::symlink("file", at("link")).unwrap();
+    export("link").expect(0);
+    assert!(at("link").is_symlink());
+    assert_eq!(fs::read_to_string(at("file")).unwrap(), expected);
+    let pipe = at("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    export("pipe").expect(1).says(&["can't write `pipe`"]);
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read_to_string(pipe).unwrap()
+    });
+    // Until the reader has opened it, nobody reads.
+    while !export("pipe").stderr.is_empty() {}
+    assert_eq!(reader.join().unwrap(), expected);
+    assert!(!pipe.is_file());
+}

@@ -1,7 +1,9 @@
 //! The run in ATIF at its end, and what all exports need: the secrets to blank, and a file that is there whole.
 
 use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -90,14 +92,26 @@ fn of_this_process() -> impl Iterator<Item = String> {
     secret.filter_map(|(_, value)| value.into_string().ok())
 }
 
-/// Puts the file in place when it is whole.
+/// Puts the file in place when it is whole. What is there and is no file (a pipe, a terminal) is written to, and a
+/// link stays a link.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
+    const STDOUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    if STDOUT.iter().any(|it| path == Path::new(it)) {
+        return output::data(|out| out.write_all(text.as_bytes())).map(drop);
+    }
     let put = || {
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+            // A pipe that nobody reads is an error, and not waited for.
+            let mut open = OpenOptions::new();
+            let mut there = open.write(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+            rustix::io::ioctl_fionbio(&there, false)?;
+            return there.write_all(text.as_bytes());
+        }
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let folder = target.parent().filter(|it| !it.as_os_str().is_empty());
+        let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
         file.write_all(text.as_bytes())?;
-        file.persist(path)?;
+        file.persist(target)?;
         Ok::<_, std::io::Error>(())
     };
     put().with_context(|| format!("can't write `{}`", path.display()))?;

@@ -97,9 +97,7 @@ impl Challenge {
             let target = whole.join(name);
             let parents = target.ancestors().skip(1);
             // A copied link is not followed.
-            let linked = parents
-                .take_while(|it| **it != whole)
-                .any(Path::is_symlink);
+            let linked = parents.take_while(|it| **it != whole).any(Path::is_symlink);
             match linked {
                 true => Err(std::io::Error::other(LINKED)),
                 false => copy(&from, &target),

@@ -15,12 +15,5 @@ pub(super) fn git() -> Command {
     ] {
         command.env_remove(name);
     }
-    // A repository may be a stranger's, and its config names programs.
-    command.args([
-        "-c",
-        "core.fsmonitor=false",
-        "-c",
-        "core.hooksPath=/dev/null",
-    ]);
     command
 }

@@ -355,7 +355,9 @@ pub(super) fn local_repo(
         return Ok(None);
     };
     let path = expand(given.text().unwrap_or_default(), variable)?;
-    let status = git().args(["-C", &path, "status", "--porcelain"]).output();
+    // It may be a stranger's, and its config names a program.
+    let careful = ["-c", "core.fsmonitor=false", "-C", &path];
+    let status = git().args(careful).args(["status", "--porcelain"]).output();
     let status = status.context("git can't be started, which `env.repo.path` needs")?;
     let problem = |message: String| SweAgentProblem::at(&given.at, message);
     if !status.status.success() {
