@@ -171,7 +171,7 @@ async fn timeouts_kill_everything(executor: &mut dyn Executor) {
         let output = executor
             .execute(
                 &Command {
-                    timeout: Some(Duration::from_millis(400)),
+                    timeout: Some(Duration::from_millis(800)),
                     ..Command::new(&command)
                 },
                 &Stop::never(),
@@ -185,7 +185,7 @@ async fn timeouts_kill_everything(executor: &mut dyn Executor) {
         );
         assert_eq!(
             extra(&output, "exception"),
-            format!("Command '{command}' timed out after 0.4 seconds")
+            format!("Command '{command}' timed out after 0.8 seconds")
         );
         assert_eq!(sleeping(&nap), 0, "{command}");
     }
