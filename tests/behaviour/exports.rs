@@ -7,6 +7,7 @@ use scripted_server::{Fault, Turn};
 use serde_json::Value;
 
 use crate::host::{Host, Signal};
+use crate::needs::{HARBOR, Need};
 use crate::run::Run;
 use crate::story::{commands, turns};
 
@@ -162,4 +163,56 @@ fn an_output_may_be_a_link_or_a_pipe() {
     while !export("pipe").stderr.is_empty() {}
     assert_eq!(reader.join().unwrap(), expected);
     assert!(!pipe.is_file());
+}
+
+/// Of a run that has ended, and of one that was killed.
+#[test]
+fn harbors_validator_finds_no_fault() {
+    if !Need::Harbor.is_met() {
+        return;
+    }
+    let validates = |run: &Run, from: &str| {
+        let host = Host::after(run).args(["export", from, "--to", "atif", "-o", "made.json"]);
+        let run = host.run().expect(0);
+        let validator = std::path::Path::new(HARBOR).join("bin/python");
+        let said = std::process::Command::new(validator)
+            .args(["-m", "harbor.utils.trajectory_validator", "made.json"])
+            .current_dir(&run.dir)
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(said.status.success(), "{errors}");
+        run
+    };
+    let server = commands(&[
+        "echo one; echo '<script>'",
+        "printf 'a\\377\\033[1m'; exit 3",
+    ]);
+    let run = Host::new().server(&server).task("x").run().expect(0);
+    let run = validates(&run, "traj.json");
+    validates(&run, "traj.events.jsonl");
+    let server = turns([
+        Turn::text("no command"),
+        Turn::commands(&["sleep 9"]),
+        Turn::fault(Fault::Silence),
+    ]);
+    let host = Host::new().server(&server).task("x");
+    let mut running = host.args(["-c", "environment.timeout=0.2"]).spawn();
+    running.until("the third query", |_| server.served() == 3);
+    running.signal(Signal::KILL);
+    let run = running.wait();
+    validates(&run, "traj.events.jsonl");
+    // The validator is one that finds faults.
+    let bad = run.dir.join("bad.json");
+    fs::write(
+        &bad,
+        r#"{"schema_version":"ATIF-v1.7","steps":[{"step_id":2}]}"#,
+    )
+    .unwrap();
+    let validator = std::path::Path::new(HARBOR).join("bin/python");
+    let said = std::process::Command::new(validator)
+        .args(["-m", "harbor.utils.trajectory_validator"])
+        .arg(&bad)
+        .output();
+    assert_eq!(said.unwrap().status.code(), Some(1));
 }

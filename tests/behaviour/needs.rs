@@ -43,6 +43,8 @@ pub enum Need {
     Netcat,
     /// Reads JSON in shells.
     Jq,
+    /// Harbor's validator of ATIF, from the registry of Python.
+    Harbor,
 }
 
 impl Need {
@@ -66,11 +68,12 @@ impl Need {
             Self::Gdb => "gdb",
             Self::Netcat => "nc",
             Self::Jq => "jq",
+            Self::Harbor => "harbor",
         }
     }
 
     fn missing(self) -> &'static Option<String> {
-        static FOUND: [OnceLock<Option<String>>; 18] = [const { OnceLock::new() }; 18];
+        static FOUND: [OnceLock<Option<String>>; 19] = [const { OnceLock::new() }; 19];
         FOUND[self as usize].get_or_init(|| match self {
             Self::Docker | Self::Podman => engine(self.name()),
             Self::OwnDaemon => Self::Docker
@@ -112,6 +115,10 @@ impl Need {
                 let script = tooling().join("ray.sh");
                 works("sh", &[&script.to_string_lossy(), RAY])
             }
+            Self::Harbor => {
+                let script = tooling().join("harbor.sh");
+                works("sh", &[&script.to_string_lossy(), HARBOR])
+            }
             Self::Mounts => works(
                 "unshare",
                 &[
@@ -152,6 +159,9 @@ impl Need {
 
 /// Where the real Ray is installed.
 pub const RAY: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/ray-2.60.0");
+
+/// Where Harbor's validator is installed.
+pub const HARBOR: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/harbor-0.25.0");
 
 /// Where the real SWE-ReX is installed.
 pub const SWE_REX: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/swe-rex-1.4.0");
