@@ -33,7 +33,13 @@ impl Known {
     fn set(&mut self, name: &str, value: Value, redact: Redact) {
         self.weak.remove(name);
         self.hidden.remove(name);
-        if !value.is_number() {
+        if value.is_number() {
+            // In every step, as most counters: the variable keeps its place.
+            if let Some(known) = self.base.get_mut(name) {
+                *known = value;
+                return;
+            }
+        } else {
             let named = Object::from_iter([(name.to_owned(), value.clone())]);
             self.hide(&named, redact);
         }

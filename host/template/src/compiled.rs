@@ -1,6 +1,6 @@
 //! A template compiled by the engine, with the checks of [`super::guard`] in it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use minijinja::machinery::{CodeGenerator, Instructions, eval, make_string_output, parse};
 use minijinja::syntax::SyntaxConfig;
@@ -16,9 +16,9 @@ const NAME: &str = "template";
 pub(super) struct Compiled {
     /// Borrows from `source`; declared before it, so that it is dropped first.
     code: Code<'static>,
-    /// Every word of the source. It contains all variables that the template can refer to, so that
-    /// only those need be converted for the engine.
-    pub(super) words: HashSet<Box<str>>,
+    /// Words of the source, among them all variables that the template can refer to, so that only
+    /// those need be converted for the engine.
+    pub(super) words: Vec<Box<str>>,
     source: SourceText,
 }
 
@@ -71,13 +71,16 @@ pub(super) struct Failed {
     pub(super) bound: Option<Bound>,
 }
 
-/// Every word of a template.
-pub(super) fn words(source: &str) -> HashSet<Box<str>> {
-    source
-        .split(|char: char| !char.is_ascii_alphanumeric() && char != '_')
+/// Every word of a template that may be a variable: not the names of attributes, which follow a dot.
+pub(super) fn words(source: &str) -> Vec<Box<str>> {
+    let mut words: Vec<&str> = source
+        .split(|char: char| !char.is_ascii_alphanumeric() && char != '_' && char != '.')
+        .flat_map(|dotted| dotted.split('.').take(1))
         .filter(|word| !word.is_empty())
-        .map(Box::from)
-        .collect()
+        .collect();
+    words.sort_unstable();
+    words.dedup();
+    words.into_iter().map(Box::from).collect()
 }
 
 impl Compiled {

@@ -34,7 +34,7 @@ mod tojson;
 mod weight;
 mod wrap;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
@@ -297,9 +297,11 @@ impl<'v> Vars<'v> {
         over.keys().chain(middle).chain(base).map(String::as_str)
     }
 
-    fn context(&self, words: &HashSet<Box<str>>) -> Value {
-        let named = self.names().filter(|name| words.contains(*name));
-        Value::from_pairs(named.filter_map(|name| Some((name, to_value(self.get(name)?)))))
+    /// The variables among these words. Each word is looked up, because there are far more variables
+    /// (those of the process) than words.
+    fn context(&self, words: &[Box<str>]) -> Value {
+        let named = words.iter().map(|word| (word, self.get(word)));
+        Value::from_pairs(named.filter_map(|(word, json)| Some((&**word, to_value(json?)))))
     }
 }
 

@@ -3,7 +3,7 @@
 //! In native builds (unit tests) [`log`] writes to stderr and keeps the line for
 //! `testing::take_log`, and [`render`] calls the function that `testing::set_render` has set.
 
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::types::PluginError;
 
@@ -17,14 +17,17 @@ pub fn log(level: Level, text: &str) {
     crate::testing::record_log(level, text);
 }
 
-/// Renders a Jinja template in the run's environment. `vars` has to be an object; its keys replace
-/// variables of the run with the same name (`task`, `cwd`, `n_model_calls`, ...).
+/// Renders a Jinja template in the run's environment. `vars` has to serialise as a JSON object, for
+/// example a [`serde_json::Value`]; its keys replace variables of the run with the same name (`task`,
+/// `cwd`, `n_model_calls`, ...).
 ///
 /// # Errors
 ///
-/// Code `template`, with line and column, if the template can't be rendered.
-pub fn render(template: &str, vars: &Value) -> Result<String, PluginError> {
-    let vars = vars.to_string();
+/// Code `template`, with line and column, if the template can't be rendered. Code `internal` if
+/// `vars` can't be serialised.
+pub fn render(template: &str, vars: &impl Serialize) -> Result<String, PluginError> {
+    let vars =
+        serde_json::to_string(vars).map_err(|error| PluginError::internal(error.to_string()))?;
     #[cfg(target_family = "wasm")]
     return crate::bindings::common::mswea::plugin::host::render(template, &vars);
     #[cfg(not(target_family = "wasm"))]

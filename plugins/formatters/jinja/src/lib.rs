@@ -2,8 +2,8 @@
 
 use mswea_sdk::types::{Action, Message, Output, PluginError, extra_value};
 use mswea_sdk::{Descriptor, Formatter, Plugin, from_config, host};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 /// The default template: a JSON object.
 pub const JSON_TEMPLATE: &str = include_str!("../templates/json.jinja");
@@ -57,21 +57,33 @@ impl Plugin for Jinja {
     }
 }
 
+/// The variables of a rendering. They are serialised from here, without a JSON value between.
+#[derive(Serialize)]
+struct Vars<'a> {
+    output: OutputVars<'a>,
+}
+
+#[derive(Serialize)]
+struct OutputVars<'a> {
+    output: &'a str,
+    returncode: i32,
+    exception_info: &'a str,
+    extra: Map<String, Value>,
+}
+
 impl Jinja {
     fn render(&self, output: &Output) -> Result<String, PluginError> {
         let extra = match extra_value(output.extra.as_deref()) {
-            Value::Null => json!({}),
-            extra => extra,
+            Value::Object(extra) => extra,
+            _ => Map::new(),
         };
-        let vars = json!({
-            "output": {
-                "output": output.output,
-                "returncode": output.returncode,
-                "exception_info": output.exception_info,
-                "extra": extra,
-            },
-        });
-        host::render(&self.template, &vars)
+        let output = OutputVars {
+            output: &output.output,
+            returncode: output.returncode,
+            exception_info: &output.exception_info,
+            extra,
+        };
+        host::render(&self.template, &Vars { output })
     }
 }
 
