@@ -1,7 +1,7 @@
 """An environment of Harbor that needs docker alone. Harbor's own needs docker's compose plugin, which Debian 12 lacks.
 
-The container has the network of this machine, where the model's server is. PLAIN_DOCKER_MOUNTS has options of
-`docker run` for files of this machine, which a program linked for it needs.
+The container has the network of this machine, where the model's server is. PLAIN_DOCKER_OPTIONS are more options of
+`docker run`.
 """
 
 import asyncio
@@ -49,10 +49,10 @@ class PlainDocker(BaseEnvironment):
 
     async def start(self, force_build):
         self.container = f"mswea-harbor-{uuid.uuid4().hex[:12]}"
-        mounts = shlex.split(os.environ.get("PLAIN_DOCKER_MOUNTS", ""))
+        options = shlex.split(os.environ.get("PLAIN_DOCKER_OPTIONS", ""))
         await self.docker(
             "run", "-d", "--init", "--rm", "--network", "host", "--name", self.container,
-            "--label", "mswea-test-harbor", *mounts,
+            *options,
             self.task_env_config.docker_image, "sh", "-c", "sleep 600",
         )  # fmt: skip
         await self.docker("exec", self.container, "mkdir", "-p", *FOLDERS)
