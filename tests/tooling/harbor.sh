@@ -13,5 +13,5 @@ if [ -z "$python" ]; then
 fi
 rm -rf "$1"
 "$python" -m venv "$1"
-"$1/bin/pip" install --quiet --disable-pip-version-check --no-compile --no-deps -r "$(dirname "$0")/harbor.txt"
+"$1/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$(dirname "$0")/harbor.txt"
 touch "$1/installed"
