@@ -53,8 +53,10 @@ def message(item_id, text):
 
 
 def answer(episode, request):
-    used = [(len(turn.prompt), len(turn.reply)) for turn in episode.turns]
-    read, written = sum(it[0] for it in used), sum(it[1] for it in used)
+    metrics = [step["metrics"] for step in episode.steps if "metrics" in step]
+    read, written, cached = (
+        sum(it.get(name, 0) for it in metrics) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")
+    )
     is_whole = episode.kind == "complete"
     return {
         "id": f"resp_{episode.session}",
@@ -70,7 +72,7 @@ def answer(episode, request):
         "metadata": {"exit_status": episode.status, "kind": episode.kind},
         "usage": {
             "input_tokens": read,
-            "input_tokens_details": {"cached_tokens": 0},
+            "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
             "output_tokens": written,
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": read + written,

@@ -307,6 +307,9 @@ fn nemo_gym_gets_a_response_with_ids_of_tokens() {
     assert_eq!(output[0]["generation_log_probs"], json!([-0.5, -0.5]));
     assert_eq!(output[6]["content"][0]["text"], "fixed");
     assert_eq!(answer["usage"]["total_tokens"], 11);
+    // Gym refuses a response without these.
+    let details = json!({"cached_tokens": 0, "cache_write_tokens": 0});
+    assert_eq!(answer["usage"]["input_tokens_details"], details);
 
     let (status, answer) = ask([first(), Turn::fault(Fault::Silence)], &["--seconds", "2"]);
     assert_eq!((status, &answer["status"]), (200, &json!("incomplete")));
