@@ -43,9 +43,11 @@ class MsweaHost(BaseInstalledAgent):
         api_base=None,
         llm_kwargs=None,
         collect_rollout_details=False,
+        session_id=None,
         **kwargs,
     ):
         super().__init__(*args, **kwargs)
+        self.router_session = session_id  # Harbor sets `session_id` to the trial's name.
         self.binary = find_binary(binary)
         self.config_file = config_file
         self.flags = ["-l", str(float(cost_limit)), "--step-limit", str(int(step_limit))]
@@ -82,8 +84,9 @@ class MsweaHost(BaseInstalledAgent):
         words = [REMOTE, "-m", self.model_name, "-t", instruction, "-o", f"{logs}/{RUN}.traj.json"]
         words += ["--atif", f"{logs}/{ATIF}", "--on-end", f'echo "$MSWEA_EXIT_STATUS" >{logs}/{STATUS}']
         words += self.flags
-        if self.session_id:
-            words += ["--session-header", f"X-Session-ID={self.session_id}"]
+        session = self.router_session or self.session_id
+        if session:
+            words += ["--session-header", f"X-Session-ID={session}"]
         if self.config_file:
             await environment.upload_file(self.config_file, "/tmp/mswea.toml")
             words += ["-c", "/tmp/mswea.toml"]

@@ -215,8 +215,7 @@ fn harbor_gets_the_reward_atif_and_ids_of_tokens() {
     assert_eq!(agent["rollout_details"], details);
     assert_eq!(done.atif()["steps"][2]["reasoning_content"], "I think.");
     let request = &server.requests()[1];
-    let name = done.folder.file_name().unwrap().to_str().unwrap();
-    assert!(request.header("x-session-id").unwrap().starts_with(name));
+    assert_eq!(request.header("x-session-id"), Some("router-1"));
     let body = request.json();
     assert_eq!(
         (&body["return_token_ids"], &body["cache_salt"]),
@@ -264,6 +263,12 @@ fn harbor_tells_a_full_context_from_a_fault() {
     ] {
         let server = turns([work(), error]);
         let done = trial(&server, OURS, 60, &[]);
+        let name = done.folder.file_name().unwrap().to_str().unwrap();
+        let request = &server.requests()[1];
+        assert_eq!(
+            request.header("x-session-id"),
+            Some(&*format!("{name}__agent"))
+        );
         assert!(done.exception().contains(expected), "{:#}", done.result);
         assert_eq!(
             (done.reward(), done.used()),
