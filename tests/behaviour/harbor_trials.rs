@@ -185,16 +185,12 @@ fn harbor_gets_the_reward_atif_and_ids_of_tokens() {
         told(&[1, 2, 3, 4, 5, 6], &[7], "true"),
     ]);
     let arguments = [
-        "--ak",
         "collect_rollout_details=true",
-        "--ak",
         "step_limit=2",
+        "session_id=router-1",
+        r#"llm_kwargs={"extra_body": {"cache_salt": "s"}}"#,
     ];
-    let arguments = [
-        &arguments[..],
-        &["--ak", r#"llm_kwargs={"extra_body": {"cache_salt": "s"}}"#],
-    ]
-    .concat();
+    let arguments: Vec<_> = arguments.iter().flat_map(|it| ["--ak", *it]).collect();
     let done = trial(&server, OURS, 60, &arguments);
     assert_eq!(
         (done.exception(), done.reward()),
