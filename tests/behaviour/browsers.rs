@@ -242,6 +242,14 @@ fn a_click_through_all_parts_of_the_page() {
         "document.getElementById('waiting')?.textContent",
         json!("1 of 1 instances have not begunwaits <img src=x>"),
     );
+    // They fit on a phone.
+    let phone = json!({ "width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": true });
+    browser.call("Emulation.setDeviceMetricsOverride", phone);
+    browser.until(
+        "document.querySelectorAll('figure').length > 1 && document.documentElement.scrollWidth",
+        json!(390),
+    );
+    browser.call("Emulation.clearDeviceMetricsOverride", json!({}));
     browser.go(hit.as_str().unwrap());
     browser.until("document.querySelectorAll('.step').length > 0", json!(true));
 

@@ -43,7 +43,7 @@ pub enum Need {
     Netcat,
     /// Reads JSON in shells.
     Jq,
-    /// Harbor's validator of ATIF, from the registry of Python.
+    /// The real Harbor, from the registry of Python.
     Harbor,
 }
 
@@ -160,8 +160,8 @@ impl Need {
 /// Where the real Ray is installed.
 pub const RAY: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/ray-2.60.0");
 
-/// Where Harbor's validator is installed.
-pub const HARBOR: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/harbor-0.25.0");
+/// Where the real Harbor is installed.
+pub const HARBOR: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/harbor-0.25.0-whole");
 
 /// Where the real SWE-ReX is installed.
 pub const SWE_REX: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/swe-rex-1.4.0");

@@ -163,6 +163,12 @@ const PAGES: &[SitePage] = &[
         set_up: "",
         instead: &[],
     },
+    SitePage {
+        path: "examples/rl/README.md",
+        needs: &[],
+        set_up: "",
+        instead: &[],
+    },
 ];
 
 const MINI: &str = "mini-swe-agent's own command: side_by_side.rs has what it sends and writes";
@@ -199,7 +205,12 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     (
         "examples/harbor/README.md",
         "harbor run",
-        "Harbor needs docker compose",
+        "Harbor's own containers need docker compose: harbor_trials.rs runs the same with other containers",
+    ),
+    (
+        "examples/rl/README.md",
+        "python3 examples/rl/",
+        "trainers.rs runs them with a server that tells ids of tokens",
     ),
     (
         "examples/embed/README.md",
@@ -430,6 +441,7 @@ pages! {
     parser_page: "examples/parser-xml/README.md",
     policy_page: "examples/policy-c/README.md",
     harbor_page: "examples/harbor/README.md",
+    trainers_page: "examples/rl/README.md",
 }
 
 #[test]

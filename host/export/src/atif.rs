@@ -6,7 +6,9 @@
 use mswea_core::Usage;
 use serde_json::{Value, json};
 
-use crate::conversation::{Conversation, ConversationStep, RecordedCall, ShownResult, StepSource};
+use crate::conversation::{
+    Conversation, ConversationStep, RecordedCall, ShownResult, StepSource, TokenIds,
+};
 use crate::images::embedded;
 use crate::time::iso;
 
@@ -149,6 +151,9 @@ fn metrics(it: &ConversationStep) -> Value {
         ("completion_tokens", json!(usage.map(|it| it.output_tokens))),
         ("cached_tokens", json!(usage.map(|it| it.cache_read_tokens))),
         ("cost_usd", json!(it.cost)),
+        ("prompt_token_ids", json!(it.tokens.prompt)),
+        ("completion_token_ids", json!(it.tokens.reply)),
+        ("logprobs", json!(it.tokens.logprobs)),
         ("extra", json!(extra)),
     ])
 }
@@ -267,6 +272,15 @@ fn usage(value: &Value, beginning: &str) -> Usage {
     }
 }
 
+fn read_tokens(metrics: &Value) -> TokenIds {
+    let logprobs = metrics["logprobs"].as_array().into_iter().flatten();
+    TokenIds {
+        prompt: TokenIds::ids(&metrics["prompt_token_ids"]),
+        reply: TokenIds::ids(&metrics["completion_token_ids"]),
+        logprobs: logprobs.filter_map(Value::as_f64).collect(),
+    }
+}
+
 fn read_step(value: &Value) -> Result<ConversationStep, String> {
     let source = match value["source"].as_str() {
         Some("system") => StepSource::System,
@@ -316,6 +330,7 @@ fn read_step(value: &Value) -> Result<ConversationStep, String> {
         calls: calls.collect::<Result<_, _>>()?,
         shown: shown.collect::<Result<_, _>>()?,
         usage: metrics.map(|it| usage(it, "")),
+        tokens: metrics.map(read_tokens).unwrap_or_default(),
         cost: value["metrics"]["cost_usd"].as_f64(),
         is_reply: source == StepSource::Agent && value["llm_call_count"] != json!(0),
         finish_reason: string(&value["extra"]["finish_reason"]).unwrap_or_default(),

@@ -76,6 +76,8 @@ pub struct ConversationStep {
     pub shown: Vec<ShownResult>,
     /// The tokens of the query.
     pub usage: Option<Usage>,
+    /// The tokens of the query as the server numbers them, if it tells.
+    pub tokens: TokenIds,
     /// Dollars.
     pub cost: Option<f64>,
     /// Whether a model was queried for it.
@@ -84,6 +86,38 @@ pub struct ConversationStep {
     pub finish_reason: String,
     /// The code with which the parser refused the reply.
     pub rejected: Option<String>,
+}
+
+/// What a server of models tells about the tokens of a query, for training: all empty if it does not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TokenIds {
+    /// The ids of the request's tokens.
+    pub prompt: Vec<u32>,
+    /// The ids of the reply's tokens.
+    pub reply: Vec<u32>,
+    /// The logarithms of the probabilities of the reply's tokens.
+    pub logprobs: Vec<f64>,
+}
+
+impl TokenIds {
+    /// Of a response of an API like vLLM's for chat completions.
+    pub fn of(response: &Value) -> Self {
+        let choice = &response["choices"][0];
+        let list = choice["logprobs"]["content"].as_array();
+        let logprobs = list.into_iter().flatten();
+        Self {
+            prompt: Self::ids(&response["prompt_token_ids"]),
+            reply: Self::ids(&choice["token_ids"]),
+            logprobs: logprobs.filter_map(|it| it["logprob"].as_f64()).collect(),
+        }
+    }
+
+    /// The ids of a list; empty if a member is no id.
+    pub fn ids(list: &Value) -> Vec<u32> {
+        let list = list.as_array().into_iter().flatten();
+        let ids = list.map(|it| u32::try_from(it.as_u64()?).ok());
+        ids.collect::<Option<_>>().unwrap_or_default()
+    }
 }
 
 /// A call of a tool.

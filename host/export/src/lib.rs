@@ -17,7 +17,9 @@ mod time;
 
 pub use asciinema::to_asciinema;
 pub use atif::{from_atif, is_atif, to_atif, to_jsonl};
-pub use conversation::{Conversation, ConversationStep, RecordedCall, ShownResult, StepSource};
+pub use conversation::{
+    Conversation, ConversationStep, RecordedCall, ShownResult, StepSource, TokenIds,
+};
 pub use html::to_html;
 pub use images::embedded;
 pub use markdown::to_markdown;

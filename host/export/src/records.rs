@@ -6,7 +6,9 @@ use mswea_core::{Action, Event, Message, Output, Part, Reply, Usage, View};
 use mswea_run::journal::Record;
 use serde_json::{Value, json};
 
-use crate::conversation::{Conversation, ConversationStep, RecordedCall, ShownResult, StepSource};
+use crate::conversation::{
+    Conversation, ConversationStep, RecordedCall, ShownResult, StepSource, TokenIds,
+};
 
 /// What mini-swe-agent writes as the result of a call whose command ended the run.
 const NOT_EXECUTED: &str = "action was not executed";
@@ -239,6 +241,11 @@ impl ConversationReader {
             model: Some(reply.model.clone()).filter(|it| !it.is_empty()),
             calls: calls(message),
             usage: reply.usage.clone(),
+            tokens: reply
+                .response
+                .as_ref()
+                .map(TokenIds::of)
+                .unwrap_or_default(),
             cost,
             is_reply: true,
             finish_reason: reply.finish_reason.clone(),

@@ -48,7 +48,7 @@ fn events() -> Vec<Value> {
         json!({"event": "observed", "messages": [said("user", "shown 1"), said("user", "shown 2")]}),
         reply(said("assistant", "second"), 0.25),
         json!({"event": "rejected", "code": "no-command", "message": "m", "feedback": said("user", "again")}),
-        reply(called, 0.5),
+        with_tokens(reply(called, 0.5)),
         json!({"event": "accepted", "actions": [{"command": "x", "tool_call_id": "c1"}, {"command": "y", "tool_call_id": "c2"}]}),
         action(0),
         output(0, "raw"),
@@ -58,6 +58,14 @@ fn events() -> Vec<Value> {
         action(0),
         output(0, HOSTILE),
     ]
+}
+
+/// As vLLM answers when it is asked for ids.
+fn with_tokens(mut reply: Value) -> Value {
+    let logprobs = json!([{"token": "a", "logprob": -0.5}, {"token": "b", "logprob": -0.25}]);
+    reply["reply"]["response"] = json!({"prompt_token_ids": [1, 2, 3], "choices": [
+        {"index": 0, "token_ids": [11, 12], "logprobs": {"content": logprobs}}]});
+    reply
 }
 
 fn add(message: &mut Value, part: Value) {
@@ -97,6 +105,11 @@ fn a_killed_run_in_atif() {
     assert_eq!(step(3)["extra"]["rejected"], "no-command");
     assert_eq!(*results(3), json!([{"content": "again"}]));
     assert_eq!(step(4)["reasoning_content"], "I think");
+    let metrics = &step(4)["metrics"];
+    assert_eq!(metrics["prompt_token_ids"], json!([1, 2, 3]));
+    assert_eq!(metrics["completion_token_ids"], json!([11, 12]));
+    assert_eq!(metrics["logprobs"], json!([-0.5, -0.25]));
+    assert_eq!(step(2)["metrics"].get("prompt_token_ids"), None);
     assert_eq!(step(4)["tool_calls"][0]["arguments"], json!({}));
     assert_eq!(
         step(4)["tool_calls"][1]["arguments"],
