@@ -172,7 +172,7 @@ fn work() -> Turn {
 }
 
 fn are_met() -> bool {
-    Need::Docker.is_met() && Need::Harbor.is_met()
+    Need::Docker.is_met() && Need::HarborRun.is_met()
 }
 
 #[test]

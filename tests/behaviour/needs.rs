@@ -43,8 +43,10 @@ pub enum Need {
     Netcat,
     /// Reads JSON in shells.
     Jq,
-    /// The real Harbor, from the registry of Python.
+    /// Harbor's validator of ATIF, from the registry of Python.
     Harbor,
+    /// The whole of the real Harbor, which needs Python 3.12 or later.
+    HarborRun,
 }
 
 impl Need {
@@ -69,11 +71,12 @@ impl Need {
             Self::Netcat => "nc",
             Self::Jq => "jq",
             Self::Harbor => "harbor",
+            Self::HarborRun => "harbor-run",
         }
     }
 
     fn missing(self) -> &'static Option<String> {
-        static FOUND: [OnceLock<Option<String>>; 19] = [const { OnceLock::new() }; 19];
+        static FOUND: [OnceLock<Option<String>>; 20] = [const { OnceLock::new() }; 19];
         FOUND[self as usize].get_or_init(|| match self {
             Self::Docker | Self::Podman => engine(self.name()),
             Self::OwnDaemon => Self::Docker
@@ -119,6 +122,10 @@ impl Need {
                 let script = tooling().join("harbor.sh");
                 works("sh", &[&script.to_string_lossy(), HARBOR])
             }
+            Self::HarborRun => Self::Harbor.missing().clone().or_else(|| {
+                let only = Path::new(HARBOR).join("validator-only");
+                only.exists().then(|| "no Python 3.12 or later".to_owned())
+            }),
             Self::Mounts => works(
                 "unshare",
                 &[

@@ -1,17 +1,21 @@
 #!/bin/sh
-# Installs Harbor from PyPI into the folder $1, once. It needs Python 3.12 or later, which Debian 12 lacks: that of the
-# PATH, or one of pyenv's.
+# Installs Harbor from PyPI into the folder $1, once. Harbor needs Python 3.12 or later. Without one, only what its
+# validator of ATIF needs is installed, and `$1/validator-only` says so.
 set -e
 [ -f "$1/installed" ] && exit 0
-for python in python3.13 python3.12 python3 "${PYENV_ROOT:-${HOME:-/root}/.pyenv}"/versions/3.1[2-9]*/bin/python3; do
-	"$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && break
-	python=
-done
-if [ -z "$python" ]; then
-	echo 'no Python 3.12 or later in the PATH or of pyenv' >&2
-	exit 1
-fi
+python=$(sh "$(dirname "$0")/python312.sh") || python=
 rm -rf "$1"
-"$python" -m venv "$1"
-"$1/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$(dirname "$0")/harbor.txt"
+"${python:-python3}" -m venv "$1"
+install() {
+	folder=$1
+	shift
+	"$folder/bin/pip" install --quiet --disable-pip-version-check "$@"
+}
+if [ -n "$python" ]; then
+	install "$1" --no-deps -r "$(dirname "$0")/harbor.txt"
+else
+	install "$1" --no-deps --ignore-requires-python harbor==0.25.0
+	install "$1" pydantic==2.14.4
+	touch "$1/validator-only"
+fi
 touch "$1/installed"
