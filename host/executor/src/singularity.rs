@@ -13,15 +13,12 @@
 //! is in the error; and two more variables hold the ids of the run and the action inside, so that
 //! all their processes are found. The helper for one shell of all actions is a file in the unpacked image.
 //!
-//! Neither program could be installed where this was written (Debian 12 has no package). The tests
-//! run a shell script of that name, which records its arguments and runs the command without a
-//! sandbox; so the calls are tested, and singularity itself is not.
+//! Debian 12 has no package of either program. The tests run a shell script of that name, which records its
+//! arguments and runs the command without a sandbox; `tests/tooling/apptainer.sh` tests with the apptainer of
+//! Debian sid.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
-use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,8 +27,8 @@ use serde_json::{Value, json};
 
 use super::container::HELPER;
 use super::environment;
-use super::files;
-use super::folders::{TempFolder, in_image, inside};
+use super::files::{self, PlacedPath};
+use super::folders::TempFolder;
 use super::local::{LocalExecutor, LocalSettings};
 use super::programs;
 use super::shell::is_open;
@@ -253,8 +250,7 @@ impl SingularityExecutor {
         let folder = self.build(&name, &program, context).await?;
         let root = root(&folder);
         self.folder = Some(folder);
-        let helper = inside(&root, &root, &HELPER[1..]);
-        let helper = helper.and_then(|path| put_helper(&path).map_err(|error| no_helper(&error)));
+        let helper = put_helper(&root);
         self.local.wrap(Wrap {
             after: vec!["--writable".into(), root.into()],
             ..wrap
@@ -268,13 +264,13 @@ impl SingularityExecutor {
     }
 
     /// The path on this machine of `path` in the image.
-    fn outside(&self, path: &str) -> Result<PathBuf, ExecutorError> {
+    fn outside(&self, path: &str) -> Result<PlacedPath, ExecutorError> {
         let Some(folder) = &self.folder else {
             return Err(ExecutorError::from(
                 "there is no sandbox yet: start the environment first".to_owned(),
             ));
         };
-        in_image(&root(folder), Path::new(&self.settings.cwd), path)
+        PlacedPath::in_image(&root(folder), Path::new(&self.settings.cwd), path)
     }
 }
 
@@ -284,16 +280,15 @@ fn root(folder: &TempFolder) -> PathBuf {
 }
 
 /// Puts the helper into the image, for the shell of all actions and for programs that stay open.
-fn put_helper(path: &Path) -> io::Result<()> {
-    fs::create_dir_all(path.parent().unwrap_or(path))?;
-    fs::write(path, mswea_helper_bundle::bytes())?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
-}
-
-fn no_helper(error: &io::Error) -> ExecutorError {
-    ExecutorError::from(format!(
-        "the helper, which `environment.session` needs, can't be written into the unpacked image: {error}; free some space, or set `environment.session` to false"
-    ))
+fn put_helper(root: &Path) -> Result<(), ExecutorError> {
+    let place = PlacedPath::in_image(root, Path::new("/"), HELPER)?;
+    let put = place.put_program(&mswea_helper_bundle::bytes());
+    put.map_err(|error| {
+        place.failed(
+            &error,
+            "is the helper, which `environment.session` needs, and can't be written into the unpacked image (free some space, or set `environment.session` to false)",
+        )
+    })
 }
 
 /// The program's variables from which it sets those inside.
@@ -342,11 +337,11 @@ impl Executor for SingularityExecutor {
     }
 
     async fn upload(&mut self, from: &Path, to: &str) -> Result<(), ExecutorError> {
-        files::copy(from.to_owned(), self.outside(to)?).await
+        files::copy(PlacedPath::here(from.to_owned()), self.outside(to)?).await
     }
 
     async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
-        files::copy(self.outside(from)?, to.to_owned()).await
+        files::copy(self.outside(from)?, PlacedPath::here(to.to_owned())).await
     }
 
     fn programs(&mut self) -> Option<Box<dyn InteractivePrograms + '_>> {
