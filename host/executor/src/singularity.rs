@@ -19,6 +19,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -37,6 +39,7 @@ use mswea_core::{
     Command, Context, EnvironmentReady, Executor, ExecutorError, InteractivePrograms, Object,
     Output, Progress, Stop,
 };
+use mswea_helper::files::Files;
 
 /// The names of the program; the second is used if the first does not exist.
 const PROGRAMS: [&str; 2] = ["singularity", "apptainer"];
@@ -250,6 +253,7 @@ impl SingularityExecutor {
         let folder = self.build(&name, &program, context).await?;
         let root = root(&folder);
         self.folder = Some(folder);
+        put_mount_point(&root);
         let helper = put_helper(&root);
         self.local.wrap(Wrap {
             after: vec!["--writable".into(), root.into()],
@@ -277,6 +281,36 @@ impl SingularityExecutor {
 /// The unpacked image.
 fn root(folder: &TempFolder) -> PathBuf {
     folder.path().join("image")
+}
+
+/// Makes a file that the program mounts this machine's onto, unless the image has one: each output would
+/// begin with a warning.
+fn put_mount_point(root: &Path) {
+    let etc = Files::below(root).and_then(|files| {
+        files.make_folder(Path::new("etc"))?;
+        files.folder(Path::new("etc"))
+    });
+    // Of an image that has it elsewhere, it stays as it is.
+    let Ok(etc) = etc else {
+        return;
+    };
+    let place = format!("/proc/self/fd/{}/localtime", etc.as_raw_fd());
+    let is_there = match fs::read_link(&place) {
+        // As the program sees it, whose root is the image.
+        Ok(target) => {
+            let target = Path::new("/etc").join(target);
+            let below = target.strip_prefix("/").unwrap_or(&target);
+            root.join(below).exists()
+        }
+        Err(_) => fs::symlink_metadata(&place).is_ok(),
+    };
+    if !is_there {
+        // It may be a link that leads nowhere.
+        let _ = fs::remove_file(&place);
+        if let Err(error) = fs::File::create_new(&place) {
+            tracing::debug!(%error, "the image has no `/etc/localtime`");
+        }
+    }
 }
 
 /// Puts the helper into the image, for the shell of all actions and for programs that stay open.
@@ -407,6 +441,41 @@ pub(super) async fn probe(context: &Context) -> Result<String, ExecutorError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The real program warns if there is none.
+    #[test]
+    fn every_image_has_a_file_for_the_local_time() {
+        use std::os::unix::fs::symlink;
+        for (link, is_kept) in [
+            (None, false),
+            (Some("../usr/zone"), true),
+            (Some("/usr/zone"), true),
+            (Some("/usr/none"), false),
+            (Some("../../outside"), false),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let at = |path: &str| folder.path().join(path);
+            fs::create_dir_all(at("image/usr")).unwrap();
+            fs::write(at("image/usr/zone"), "zone").unwrap();
+            if let Some(link) = link {
+                fs::create_dir(at("image/etc")).unwrap();
+                symlink(link, at("image/etc/localtime")).unwrap();
+            }
+            put_mount_point(&at("image"));
+            let found = fs::symlink_metadata(at("image/etc/localtime")).unwrap();
+            assert_eq!(found.is_symlink(), is_kept, "{link:?}");
+            assert!(!at("outside").exists());
+        }
+        // The folder is elsewhere.
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        fs::create_dir_all(at("image")).unwrap();
+        fs::create_dir_all(at("outside")).unwrap();
+        fs::write(at("outside/localtime"), "mine").unwrap();
+        symlink(at("outside"), at("image/etc")).unwrap();
+        put_mount_point(&at("image"));
+        assert_eq!(fs::read(at("outside/localtime")).unwrap(), b"mine");
+    }
 
     #[test]
     fn the_tail_of_any_text() {

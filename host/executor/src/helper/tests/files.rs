@@ -37,7 +37,8 @@ async fn write(
 /// What the helper's `stat` or `list` prints.
 async fn told(session: &mut HelperSession, what: &str, path: &str) -> Result<String, FileFault> {
     let args = [what, path];
-    let told = session.file_program(&args, None, 100_000, LONG, &Stop::never());
+    let stop = Stop::never();
+    let told = session.file_program(&args, None, 100_000, LONG, &stop);
     Ok(String::from_utf8(told.await?).unwrap())
 }
 
