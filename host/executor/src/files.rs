@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use mswea_core::ExecutorError;
-use mswea_helper::files::{FileKind, Files, facts, regular};
+use mswea_helper::files::{FileKind, PlaceFiles, facts, regular};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 /// any time.
 #[derive(Debug)]
 pub(super) struct PlacedPath {
-    files: Files,
+    files: PlaceFiles,
     path: PathBuf,
     /// As the caller knows it.
     shown: String,
@@ -27,7 +27,7 @@ impl PlacedPath {
     /// A path on this machine.
     pub(super) fn here(path: PathBuf) -> Self {
         Self {
-            files: Files::all(),
+            files: PlaceFiles::all(),
             shown: path.display().to_string(),
             path,
             root: PathBuf::new(),
@@ -40,7 +40,7 @@ impl PlacedPath {
     /// # Errors
     /// [`ExecutorError`] if the path is not below `root`, or `root` is missing.
     pub(super) fn inside(root: &Path, start: &Path, path: &str) -> Result<Self, ExecutorError> {
-        let files = Files::below(root);
+        let files = PlaceFiles::below(root);
         let found = Self {
             files: files.map_err(|error| format!("`{}`: {error}", root.display()))?,
             path: start.join(path),

@@ -39,7 +39,7 @@ use mswea_core::{
     Command, Context, EnvironmentReady, Executor, ExecutorError, InteractivePrograms, Object,
     Output, Progress, Stop,
 };
-use mswea_helper::files::Files;
+use mswea_helper::files::PlaceFiles;
 
 /// The names of the program; the second is used if the first does not exist.
 const PROGRAMS: [&str; 2] = ["singularity", "apptainer"];
@@ -286,7 +286,7 @@ fn root(folder: &TempFolder) -> PathBuf {
 /// Makes a file that the program mounts this machine's onto, unless the image has one: each output would
 /// begin with a warning.
 fn put_mount_point(root: &Path) {
-    let etc = Files::below(root).and_then(|files| {
+    let etc = PlaceFiles::below(root).and_then(|files| {
         files.make_folder(Path::new("etc"))?;
         files.folder(Path::new("etc"))
     });

@@ -1,7 +1,7 @@
 //! Files by their paths: read, written, listed, and their folders made.
 //!
 //! Only regular files are opened: a pipe or a device may never answer, and reading can change it.
-//! [`Files::below`] reaches no file outside of its folder, whatever `..` and links say, also if commands
+//! [`PlaceFiles::below`] reaches no file outside of its folder, whatever `..` and links say, also if commands
 //! change them at the same time: the kernel follows the path (`openat2`). A kernel before 5.6, or a filter that
 //! does not know the call, follows no link at all.
 
@@ -26,7 +26,7 @@ const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
 /// Files, by paths.
 #[derive(Debug)]
-pub struct Files(Option<OwnedFd>);
+pub struct PlaceFiles(Option<OwnedFd>);
 
 /// What there is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,7 +82,7 @@ impl FileKind {
     }
 }
 
-impl Files {
+impl PlaceFiles {
     /// All files that this process can reach.
     pub fn all() -> Self {
         Self(None)

@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use mswea_helper::archive;
-use mswea_helper::files::{FileKind, Files};
+use mswea_helper::files::{FileKind, PlaceFiles};
 use mswea_helper::processes::{self, ACTION_VARIABLE, ProcessTarget, RUN_VARIABLE};
 use mswea_helper::sys;
 
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         [b"write", path, name] => ended(write(path_of(path), path_of(name))),
         [b"stat", path] => ended(stat(path_of(path))),
         [b"list", path] => ended(list(path_of(path))),
-        [b"make", path] => ended(Files::all().make_folder(path_of(path)).map(|()| 0)),
+        [b"make", path] => ended(PlaceFiles::all().make_folder(path_of(path)).map(|()| 0)),
         [b"unpack", kind @ (b"file" | b"folder"), path] => ended(unpack(path, *kind == b"file")),
         _ => {
             eprintln!("{USAGE}");
@@ -86,14 +86,14 @@ fn path_of(bytes: &[u8]) -> &Path {
 
 /// Writes the content of a file to stdout.
 fn read(path: &Path) -> io::Result<u8> {
-    let mut file = Files::all().read(path)?;
+    let mut file = PlaceFiles::all().read(path)?;
     io::copy(&mut file, &mut io::stdout().lock()).map(|_| 0)
 }
 
 /// Writes stdin to a file, and makes the folders in which it is. If it is a folder and there is a `name`, the
 /// file is made in there.
 fn write(path: &Path, name: &Path) -> io::Result<u8> {
-    let files = Files::all();
+    let files = PlaceFiles::all();
     let is_folder = || {
         files
             .facts(path)
@@ -111,7 +111,7 @@ fn write(path: &Path, name: &Path) -> io::Result<u8> {
 /// Writes to stdout what is known of a file: the letter of its kind, its length, its permissions (octal), and
 /// the time in seconds since 1970 when it was last written to.
 fn stat(path: &Path) -> io::Result<u8> {
-    let found = Files::all().facts(path)?;
+    let found = PlaceFiles::all().facts(path)?;
     let (kind, size, mode) = (found.kind.letter(), found.size, found.mode);
     writeln!(io::stdout(), "{kind} {size} {mode:o} {}", found.modified).map(|()| 0)
 }
@@ -119,7 +119,7 @@ fn stat(path: &Path) -> io::Result<u8> {
 /// Writes to stdout what is in a folder: for each the letter of its kind, a blank, its name, and a null byte.
 fn list(path: &Path) -> io::Result<u8> {
     let mut output = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-    for (name, kind) in Files::all().list(path)? {
+    for (name, kind) in PlaceFiles::all().list(path)? {
         write!(output, "{} ", kind.letter())?;
         output.write_all(name.as_bytes())?;
         output.write_all(b"\0")?;

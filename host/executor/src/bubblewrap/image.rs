@@ -14,7 +14,7 @@ use crate::folders::TempFolder;
 use crate::local::{LocalExecutor, LocalSettings};
 use crate::programs;
 use mswea_core::{Context, Executor as _, ExecutorError, Progress};
-use mswea_helper::files::Files;
+use mswea_helper::files::PlaceFiles;
 
 /// The arguments in an image, in the place of the default ones: the commands are root there, with the image's
 /// programs, and get none of this machine's variables (`--unsetenv`).
@@ -152,7 +152,7 @@ pub(super) fn make_folders(root: &Path, cwd: &Path) -> Result<(), ExecutorError>
         }
     }
     // One behind a link that only the image's programs can follow has to be there.
-    let files = Files::below(root).map_err(|error| failed(root, &error))?;
+    let files = PlaceFiles::below(root).map_err(|error| failed(root, &error))?;
     match files.make_folder(cwd) {
         Err(error) if error.raw_os_error() != Some(libc::EXDEV) => Err(failed(cwd, &error)),
         _ => Ok(()),
@@ -162,7 +162,7 @@ pub(super) fn make_folders(root: &Path, cwd: &Path) -> Result<(), ExecutorError>
 /// Puts this machine's files in the place of the image's, so that names of machines are found.
 fn name_machines(root: &Path) {
     // In an image that has its `/etc` elsewhere, or none, they stay as they are.
-    let etc = Files::below(root).and_then(|files| files.folder(Path::new("etc")));
+    let etc = PlaceFiles::below(root).and_then(|files| files.folder(Path::new("etc")));
     let Ok(folder) = etc else {
         return;
     };

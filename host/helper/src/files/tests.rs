@@ -41,13 +41,13 @@ fn what_is_read_is_below_the_folder() {
         "fine/file",
         "also",
     ] {
-        let files = Files::below(&root.path().join("in")).unwrap();
+        let files = PlaceFiles::below(&root.path().join("in")).unwrap();
         let mut text = Vec::new();
         let mut file = files.read(Path::new(path)).unwrap();
         file.read_to_end(&mut text).unwrap();
         assert_eq!(text, b"a\0\xff\r\n", "{path}");
     }
-    let files = Files::below(&root.path().join("in")).unwrap();
+    let files = PlaceFiles::below(&root.path().join("in")).unwrap();
     for (path, wanted) in [
         ("../secret", Errno::XDEV),
         ("sub/../../secret", Errno::XDEV),
@@ -67,7 +67,7 @@ fn what_is_read_is_below_the_folder() {
         let error = files.read(Path::new(path)).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(wanted.raw_os_error()), "{path}");
     }
-    for files in [files, Files::all()] {
+    for files in [files, PlaceFiles::all()] {
         let path = root.path().join("in/pipe");
         let path = match files.is_bounded() {
             true => Path::new("pipe"),
@@ -85,7 +85,7 @@ fn what_is_read_is_below_the_folder() {
 #[test]
 fn what_is_written_is_below_the_folder() {
     let root = ground();
-    let files = Files::below(&root.path().join("in")).unwrap();
+    let files = PlaceFiles::below(&root.path().join("in")).unwrap();
     for path in ["new", "fine/other", "dangling", "sub/file"] {
         let mut file = files.create(Path::new(path)).unwrap();
         file.write_all(b"x").unwrap();
@@ -120,7 +120,7 @@ fn what_is_written_is_below_the_folder() {
 #[test]
 fn folders_are_listed() {
     let root = ground();
-    let files = Files::below(&root.path().join("in")).unwrap();
+    let files = PlaceFiles::below(&root.path().join("in")).unwrap();
     let found = files.list(Path::new("")).unwrap();
     let found: Vec<_> = found
         .iter()
@@ -147,7 +147,7 @@ fn folders_are_listed() {
 #[test]
 fn without_the_kernels_help_no_link_is_followed() {
     let root = ground();
-    let files = Files::below(&root.path().join("in")).unwrap();
+    let files = PlaceFiles::below(&root.path().join("in")).unwrap();
     let folder = files.0.as_ref().unwrap().as_fd();
     let open = |path: &str| by_parts(folder, Path::new(path), OFlags::RDONLY, Mode::empty());
     for path in ["sub/file", "./sub/./file", "", "sub"] {
@@ -173,7 +173,7 @@ fn links_that_come_and_go_lead_nowhere() {
     let at = |path: &str| root.path().join(path);
     fs::create_dir(at("in/race")).unwrap();
     fs::write(at("in/race/secret"), "mine").unwrap();
-    let files = Files::below(&at("in")).unwrap();
+    let files = PlaceFiles::below(&at("in")).unwrap();
     let ended = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
