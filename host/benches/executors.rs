@@ -127,6 +127,12 @@ async fn latency(table: &mut Table) {
     let docker = ("environment.image", json!(IMAGE));
     let mut local = started(&[("environment.cwd", json!("/"))]).await;
     let mut fast = started(std::slice::from_ref(&docker)).await;
+    let mut shared = started(&[
+        docker.clone(),
+        ("environment.session", json!(true)),
+        ("environment.interpreter", json!(["bash", "-c"])),
+    ])
+    .await;
     let mut exec = started(&[docker.clone(), ("environment.fast_path", json!(false))]).await;
     let mut client = started(&[
         docker,
@@ -136,7 +142,8 @@ async fn latency(table: &mut Table) {
     .await;
     let bare = Bare::start();
     let (mut ratios, mut fast_ratios) = (Samples::default(), Samples::default());
-    let mut times = [const { Vec::<f64>::new() }; 5];
+    let (mut over_fast, mut over_local) = (Samples::default(), Samples::default());
+    let mut times = [const { Vec::<f64>::new() }; 6];
     for round in 0..=ROUNDS {
         let bare_first = round % 2 == 0;
         let mut bare_took = bare_first.then(|| bare.exec());
@@ -144,6 +151,7 @@ async fn latency(table: &mut Table) {
         let bare_took = *bare_took.get_or_insert_with(|| bare.exec());
         let local_took = run(&mut *local, "true").await;
         let fast_took = run(&mut *fast, "true").await;
+        let shared_took = run(&mut *shared, "true").await;
         let client_took = if round % 4 == 0 {
             run(&mut *client, "true").await
         } else {
@@ -154,17 +162,22 @@ async fn latency(table: &mut Table) {
         }
         ratios.add(exec_took.as_secs_f64() / bare_took.as_secs_f64());
         fast_ratios.add(fast_took.as_secs_f64() / local_took.as_secs_f64());
-        for (list, took) in
-            times
-                .iter_mut()
-                .zip([bare_took, exec_took, local_took, fast_took, client_took])
-        {
+        over_fast.add(shared_took.as_secs_f64() / fast_took.as_secs_f64());
+        over_local.add(shared_took.as_secs_f64() / local_took.as_secs_f64());
+        for (list, took) in times.iter_mut().zip([
+            bare_took,
+            exec_took,
+            local_took,
+            fast_took,
+            shared_took,
+            client_took,
+        ]) {
             if took > Duration::ZERO {
                 list.push(took.as_secs_f64() * 1e3);
             }
         }
     }
-    for executor in [&mut local, &mut fast, &mut exec, &mut client] {
+    for executor in [&mut local, &mut fast, &mut shared, &mut exec, &mut client] {
         executor.cleanup().await;
     }
     table.limited(
@@ -174,11 +187,14 @@ async fn latency(table: &mut Table) {
         1.1,
     );
     table.limited("docker, fast path / local", "x", &fast_ratios, 3.0);
+    table.limited("docker, session / fast path", "x", &over_fast, 1.2);
+    table.limited("docker, session / local", "x", &over_local, 3.0);
     for (name, list) in [
         "bare exec through the API",
         "docker, exec path",
         "local",
         "docker, fast path",
+        "docker, session",
         "docker, exec path through the command line",
     ]
     .into_iter()

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use mswea_core::ExecutorError;
 use mswea_helper::archive;
 
-use crate::files::{self, CallerWaits};
+use crate::files::{self, CallerWaits, PlacedPath};
 use crate::folders::TempFolder;
 
 /// How much of an archive is written at once.
@@ -164,7 +164,7 @@ impl ReceivedArchive {
             _ => to.to_owned(),
         };
         let temporary = unpacked.display().to_string();
-        let copied = files::copy(unpacked, to).await;
+        let copied = files::copy(PlacedPath::here(unpacked), PlacedPath::here(to)).await;
         self.0.remove().await;
         copied.map_err(|error| ExecutorError::from(error.message.replace(&temporary, from)))
     }

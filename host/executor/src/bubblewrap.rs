@@ -36,7 +36,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::folders::{TempFolder, in_image, inside};
+use super::folders::TempFolder;
 use super::local::launch::PROGRAM;
 use super::local::{LocalExecutor, LocalSettings};
 use super::programs;
@@ -233,11 +233,11 @@ impl BubblewrapExecutor {
     }
 
     /// The path on this machine of `path` in the sandbox.
-    fn outside(&self, path: &str) -> Result<PathBuf, ExecutorError> {
+    fn outside(&self, path: &str) -> Result<files::PlacedPath, ExecutorError> {
         let cwd = self.cwd.as_deref().unwrap_or(Path::new(""));
         match self.image_root() {
-            Some(root) => in_image(&root, cwd, path),
-            None => inside(cwd, cwd, path),
+            Some(root) => files::PlacedPath::in_image(&root, cwd, path),
+            None => files::PlacedPath::inside(cwd, cwd, path),
         }
     }
 
@@ -358,11 +358,11 @@ impl Executor for BubblewrapExecutor {
     }
 
     async fn upload(&mut self, from: &Path, to: &str) -> Result<(), ExecutorError> {
-        files::copy(from.to_owned(), self.outside(to)?).await
+        files::copy(files::PlacedPath::here(from.to_owned()), self.outside(to)?).await
     }
 
     async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
-        files::copy(self.outside(from)?, to.to_owned()).await
+        files::copy(self.outside(from)?, files::PlacedPath::here(to.to_owned())).await
     }
 
     fn programs(&mut self) -> Option<Box<dyn InteractivePrograms + '_>> {

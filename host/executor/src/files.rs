@@ -1,12 +1,106 @@
 //! Copies files and folders, for executors that share the host's disk.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use mswea_core::ExecutorError;
+use mswea_helper::files::{FileKind, PlaceFiles, facts, regular};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+/// A path on this machine, or one below a folder out of which nothing leads: commands can make links there at
+/// any time.
+#[derive(Debug)]
+pub(super) struct PlacedPath {
+    files: PlaceFiles,
+    path: PathBuf,
+    /// As the caller knows it.
+    shown: String,
+    /// The folder that bounds it.
+    root: PathBuf,
+}
+
+impl PlacedPath {
+    /// A path on this machine.
+    pub(super) fn here(path: PathBuf) -> Self {
+        Self {
+            files: PlaceFiles::all(),
+            shown: path.display().to_string(),
+            path,
+            root: PathBuf::new(),
+        }
+    }
+
+    /// `path` in an environment whose files are all in the folder `root`. `start` is the base of relative
+    /// paths, below `root`.
+    ///
+    /// # Errors
+    /// [`ExecutorError`] if the path is not below `root`, or `root` is missing.
+    pub(super) fn inside(root: &Path, start: &Path, path: &str) -> Result<Self, ExecutorError> {
+        let files = PlaceFiles::below(root);
+        let found = Self {
+            files: files.map_err(|error| format!("`{}`: {error}", root.display()))?,
+            path: start.join(path),
+            shown: path.to_owned(),
+            root: root.to_owned(),
+        };
+        match found.path.strip_prefix(root) {
+            Ok(below) => Ok(Self {
+                path: below.to_owned(),
+                ..found
+            }),
+            Err(_) => Err(found.is_outside()),
+        }
+    }
+
+    /// `path` in an image whose files are in the folder `root`. `cwd` is the directory in the image from which
+    /// relative paths count.
+    ///
+    /// # Errors
+    /// As [`Self::inside`].
+    pub(super) fn in_image(root: &Path, cwd: &Path, path: &str) -> Result<Self, ExecutorError> {
+        let start = match path.starts_with('/') {
+            true => root.to_owned(),
+            false => root.join(cwd.strip_prefix("/").unwrap_or(cwd)),
+        };
+        let found = Self::inside(root, &start, path.trim_start_matches('/'))?;
+        Ok(Self {
+            shown: path.to_owned(),
+            ..found
+        })
+    }
+
+    fn is_outside(&self) -> ExecutorError {
+        ExecutorError::from(format!(
+            "`{}` is not below `{}`, and files outside of it can't be reached; name a path below it, without links or `..` that lead out of it",
+            self.shown,
+            self.root.display()
+        ))
+    }
+
+    /// The error of doing `what` with it.
+    pub(super) fn failed(&self, error: &io::Error, what: &str) -> ExecutorError {
+        match error.raw_os_error() {
+            Some(libc::EXDEV) if self.files.is_bounded() => self.is_outside(),
+            _ => ExecutorError::from(format!("`{}` {what}: {error}", self.shown)),
+        }
+    }
+
+    /// Makes a file with this content that can be executed, and the folders around it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn put_program(&self, content: &[u8]) -> io::Result<()> {
+        let parent = self.path.parent().unwrap_or(Path::new(""));
+        self.files.make_folder(parent)?;
+        let file = self.files.create(&self.path)?;
+        io::copy(&mut &*content, &mut &file)?;
+        Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(0o755))?)
+    }
+}
 
 /// Copies `from` to `to`, off the event loop. A folder is merged into an existing one; a file is
 /// put into one. Missing parents are made; symbolic links stay links. Dropping the future ends the
@@ -14,121 +108,159 @@ use mswea_core::ExecutorError;
 ///
 /// # Errors
 /// [`ExecutorError`] if something can't be read or written.
-pub(super) async fn copy(from: PathBuf, to: PathBuf) -> Result<(), ExecutorError> {
-    let (source, target) = (from.display().to_string(), to.display().to_string());
+pub(super) async fn copy(from: PlacedPath, to: PlacedPath) -> Result<(), ExecutorError> {
     let wanted = Arc::new(());
     let is_wanted = Arc::downgrade(&wanted);
-    let copied = tokio::task::spawn_blocking(move || copy_any(&from, &to, &is_wanted))
-        .await
-        .unwrap_or_else(|error| Err(io::Error::other(error)));
+    let copying = tokio::task::spawn_blocking(move || {
+        copy_any(&from, &to, &is_wanted).map_err(|error| {
+            let bounded = [&from, &to].into_iter().find(|it| it.files.is_bounded());
+            match (error.raw_os_error(), bounded) {
+                (Some(libc::EXDEV), Some(bounded)) => bounded.is_outside(),
+                _ => ExecutorError::from(format!(
+                    "`{}` can't be copied to `{}`: {error}; check both paths and their permissions",
+                    from.shown, to.shown
+                )),
+            }
+        })
+    });
+    let copied = copying.await;
     drop(wanted);
-    copied.map_err(|error| ExecutorError::from(format!("`{source}` can't be copied to `{target}`: {error}; check both paths and their permissions")))
+    copied.unwrap_or_else(|error| Err(ExecutorError::from(error.to_string())))
 }
 
 /// Alive while the caller waits for the copy.
 pub(super) type CallerWaits = Weak<()>;
 
-fn copy_any(from: &Path, to: &Path, wanted: &CallerWaits) -> io::Result<()> {
-    let is_folder = fs::metadata(from)?.is_dir();
-    let into = !is_folder && to.is_dir();
-    let to = match from.file_name() {
-        Some(name) if into => to.join(name),
-        _ => to.to_owned(),
-    };
-    if let Some(parent) = to.parent() {
-        fs::create_dir_all(parent)?;
-    }
+fn copy_any(from: &PlacedPath, to: &PlacedPath, wanted: &CallerWaits) -> io::Result<()> {
+    let is_folder = from.files.facts(&from.path)?.kind == FileKind::Folder;
     if is_folder {
+        let source = from.files.folder(&from.path)?;
+        to.files.make_folder(&to.path)?;
+        let target = to.files.folder(&to.path)?;
         // Copying a folder into itself would never end.
-        fs::create_dir_all(&to)?;
-        if to.canonicalize()?.starts_with(from.canonicalize()?) {
+        let real = |fd: &OwnedFd| fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+        if real(&target)?.starts_with(real(&source)?) {
             return Err(io::Error::other("the target is inside the source"));
         }
-        copy_folder(from, &to, wanted)
-    } else {
-        copy_file(from, &to)
+        return copy_folder(&source, &target, to.files.is_bounded(), wanted);
     }
+    let source = from.files.read(&from.path)?;
+    let into = to.files.facts(&to.path);
+    let into = into.is_ok_and(|it| it.kind == FileKind::Folder);
+    let path = match from.path.file_name() {
+        Some(name) if into => to.path.join(name),
+        _ => to.path.clone(),
+    };
+    to.files
+        .make_folder(path.parent().unwrap_or(Path::new("")))?;
+    // Not emptied yet: it can be the source.
+    if let Ok(target) = to.files.read(&path)
+        && is_same(&source, &target)?
+    {
+        return Ok(());
+    }
+    pour(&source, &to.files.create(&path)?)
 }
 
-fn copy_folder(from: &Path, to: &Path, wanted: &CallerWaits) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
+/// `is_bounded`: no link in the target is followed.
+fn copy_folder(
+    from: &OwnedFd,
+    to: &OwnedFd,
+    is_bounded: bool,
+    wanted: &CallerWaits,
+) -> io::Result<()> {
+    for entry in Dir::read_from(from)? {
         let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
         if wanted.strong_count() == 0 {
             return Err(io::Error::from(io::ErrorKind::Interrupted));
         }
-        let target = to.join(entry.file_name());
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            copy_folder(&entry.path(), &target, wanted)?;
-        } else if kind.is_symlink() {
-            let points_to = fs::read_link(entry.path())?;
-            match fs::remove_file(&target) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => symlink(points_to, &target)?,
+        let kind = match entry.file_type() {
+            FileType::Unknown => {
+                let stat = rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                FileType::from_raw_mode(stat.st_mode)
             }
-        } else if kind.is_file() {
-            copy_file(&entry.path(), &target)?;
+            kind => kind,
+        };
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let follows = match is_bounded {
+            true => OFlags::NOFOLLOW,
+            false => OFlags::empty(),
+        };
+        match kind {
+            FileType::Directory => {
+                match rustix::fs::mkdirat(to, name, Mode::from_raw_mode(0o777)) {
+                    Err(error) if error != Errno::EXIST => return Err(error.into()),
+                    _ => {}
+                }
+                let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                let inner = rustix::fs::openat(from, name, flags | folder, Mode::empty())?;
+                let target = rustix::fs::openat(to, name, folder | follows, Mode::empty());
+                let target = target.map_err(|error| about(name, error))?;
+                copy_folder(&inner, &target, is_bounded, wanted)?;
+            }
+            FileType::Symlink => {
+                let points_to = rustix::fs::readlinkat(from, name, Vec::new())?;
+                remove(to, name)?;
+                rustix::fs::symlinkat(points_to, to, name)?;
+            }
+            FileType::RegularFile => {
+                let source = regular(rustix::fs::openat(from, name, flags, Mode::empty())?)?;
+                let writes = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let mode = Mode::from_raw_mode(0o666);
+                let create = || rustix::fs::openat(to, name, writes | follows, mode);
+                let target = create().or_else(|error| match error {
+                    Errno::LOOP if is_bounded => remove(to, name).and_then(|()| create()),
+                    error => Err(error),
+                });
+                let target = target.map_err(|error| about(name, error))?;
+                let target = regular(target)?;
+                if !is_same(&source, &target)? {
+                    rustix::fs::ftruncate(&target, 0)?;
+                    pour(&source, &target)?;
+                }
+            }
+            // Sockets, pipes and devices have no content to copy.
+            _ => {}
         }
-        // Sockets, pipes and devices have no content to copy.
     }
-    fs::set_permissions(to, fs::metadata(from)?.permissions())
+    set_mode(to, from)
 }
 
-fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
-    if to.exists() && to.canonicalize()? == from.canonicalize()? {
-        // Opening the target would empty the source.
-        return Ok(());
+fn remove(folder: &OwnedFd, name: &std::ffi::CStr) -> Result<(), Errno> {
+    match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+        Err(error) if error != Errno::NOENT => Err(error),
+        _ => Ok(()),
     }
-    fs::copy(from, to).map(drop)
+}
+
+fn about(name: &std::ffi::CStr, error: Errno) -> io::Error {
+    let error = io::Error::from(error);
+    io::Error::new(
+        error.kind(),
+        format!("`{}`: {error}", name.to_string_lossy()),
+    )
+}
+
+fn is_same(one: &File, other: &File) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    let (one, other) = (one.metadata()?, other.metadata()?);
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
+}
+
+/// Copies content and permissions.
+fn pour(mut from: &File, mut to: &File) -> io::Result<()> {
+    io::copy(&mut from, &mut to)?;
+    set_mode(to, from)
+}
+
+fn set_mode(to: impl AsFd, from: impl AsFd) -> io::Result<()> {
+    let mode = facts(from.as_fd())?.mode;
+    Ok(rustix::fs::fchmod(to, Mode::from_raw_mode(mode))?)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn copy(from: &Path, to: &Path) -> io::Result<()> {
-        let wanted = Arc::new(());
-        copy_any(from, to, &Arc::downgrade(&wanted))
-    }
-
-    #[test]
-    fn copies_files_folders_and_links() {
-        let root = tempfile::tempdir().unwrap();
-        let at = |path: &str| root.path().join(path);
-        fs::create_dir_all(at("a/b/empty")).unwrap();
-        fs::write(at("a/b/x"), "x").unwrap();
-        symlink("b/x", at("a/link")).unwrap();
-
-        copy(&at("a"), &at("new/place")).unwrap();
-        assert_eq!(fs::read_to_string(at("new/place/b/x")).unwrap(), "x");
-        assert_eq!(
-            fs::read_link(at("new/place/link")).unwrap(),
-            Path::new("b/x")
-        );
-        assert!(at("new/place/b/empty").is_dir());
-
-        fs::write(at("a/b/x"), "y").unwrap();
-        copy(&at("a"), &at("new/place")).unwrap();
-        assert_eq!(fs::read_to_string(at("new/place/link")).unwrap(), "y");
-
-        copy(&at("a/b/x"), &at("new")).unwrap();
-        assert_eq!(fs::read_to_string(at("new/x")).unwrap(), "y");
-        copy(&at("a/b/x"), &at("a/b/x")).unwrap();
-        assert_eq!(fs::read_to_string(at("a/b/x")).unwrap(), "y");
-
-        assert!(copy(&at("a"), &at("a/b/inside")).is_err());
-        assert!(copy(&at("missing"), &at("z")).is_err());
-    }
-
-    #[test]
-    fn a_copy_without_a_caller_stops() {
-        let root = tempfile::tempdir().unwrap();
-        fs::create_dir_all(root.path().join("a/b")).unwrap();
-        fs::write(root.path().join("a/b/x"), "x").unwrap();
-        let to = root.path().join("new");
-        let error = copy_any(&root.path().join("a"), &to, &Weak::new()).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
-        assert!(!to.join("b").exists());
-    }
-}
+mod tests;

@@ -6,7 +6,6 @@
 //! removed last, so that every folder has one. A second line may name the folder of a repository
 //! with the credentials of a fetch ([`SETUP`]), which are removed with it.
 
-mod inside;
 mod remove;
 
 use std::ffi::OsStr;
@@ -19,7 +18,6 @@ use std::time::Duration;
 
 use super::leftovers::{Fate, Leftover};
 use super::owner::{Life, Owner};
-pub(super) use inside::{in_image, inside};
 use mswea_core::ExecutorError;
 use remove::remove;
 pub use remove::remove_tree;

@@ -6,6 +6,7 @@
 //! must be able to continue without it: an action that kills all processes it can reach kills the
 //! helper too.
 
+mod files;
 mod transfer;
 mod wire;
 
@@ -18,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep};
 
 use crate::capture::Capture;
+pub(super) use files::FileFault;
 use mswea_core::Stop;
 pub(super) use transfer::ITSELF;
 pub(super) use wire::HelperWire;

@@ -17,6 +17,7 @@ use mswea_core::{
     ProgramStart, Stop,
 };
 use mswea_helper::protocol::{ActionInput, HelperRequest, TerminalSize};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::helper::{HelperAction, HelperSession};
@@ -117,11 +118,11 @@ impl OpenPrograms {
         lost.map(|it| it.mark.clone()).collect()
     }
 
-    /// Ends all of them.
+    /// Ends all of them, at once: a place that does not answer is waited for, for each of them.
     pub(crate) async fn end_all(&mut self) {
-        for program in std::mem::take(&mut self.0).into_values() {
-            program.dismiss().await;
-        }
+        let programs = std::mem::take(&mut self.0).into_values();
+        let ending: JoinSet<()> = programs.map(OpenProgram::dismiss).collect();
+        ending.join_all().await;
     }
 
     fn get(&mut self, name: &str) -> Result<&mut OpenProgram, ProgramError> {

@@ -26,11 +26,12 @@ use tokio::task::AbortHandle;
 
 use super::capture::Capture;
 use super::failure::ActionFailure;
+use super::files::{self, PlacedPath};
 use super::guard::Lease;
 use super::orphans::{self, Presence};
 use super::sandbox::Sandbox;
 use super::wrap::Wrap;
-use super::{files, handle, machine};
+use super::{handle, machine};
 use crate::interactive::{OpenPrograms, ProgramsOf};
 use crate::placed::{limit_of, output_of};
 use attend::{CommandEnd, Running};
@@ -343,7 +344,7 @@ impl Executor for LocalExecutor {
             .as_deref()
             .unwrap_or(Path::new(""))
             .join(to);
-        files::copy(from.to_owned(), to).await
+        files::copy(PlacedPath::here(from.to_owned()), PlacedPath::here(to)).await
     }
 
     async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
@@ -353,7 +354,7 @@ impl Executor for LocalExecutor {
             .as_deref()
             .unwrap_or(Path::new(""))
             .join(from);
-        files::copy(from, to.to_owned()).await
+        files::copy(PlacedPath::here(from), PlacedPath::here(to.to_owned())).await
     }
 
     fn programs(&mut self) -> Option<Box<dyn InteractivePrograms + '_>> {

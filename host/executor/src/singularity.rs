@@ -13,15 +13,14 @@
 //! is in the error; and two more variables hold the ids of the run and the action inside, so that
 //! all their processes are found. The helper for one shell of all actions is a file in the unpacked image.
 //!
-//! Neither program could be installed where this was written (Debian 12 has no package). The tests
-//! run a shell script of that name, which records its arguments and runs the command without a
-//! sandbox; so the calls are tested, and singularity itself is not.
+//! Debian 12 has no package of either program. The tests run a shell script of that name, which records its
+//! arguments and runs the command without a sandbox; `tests/tooling/apptainer.sh` tests with the apptainer of
+//! Debian sid.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::io;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,8 +29,8 @@ use serde_json::{Value, json};
 
 use super::container::HELPER;
 use super::environment;
-use super::files;
-use super::folders::{TempFolder, in_image, inside};
+use super::files::{self, PlacedPath};
+use super::folders::TempFolder;
 use super::local::{LocalExecutor, LocalSettings};
 use super::programs;
 use super::shell::is_open;
@@ -40,6 +39,7 @@ use mswea_core::{
     Command, Context, EnvironmentReady, Executor, ExecutorError, InteractivePrograms, Object,
     Output, Progress, Stop,
 };
+use mswea_helper::files::PlaceFiles;
 
 /// The names of the program; the second is used if the first does not exist.
 const PROGRAMS: [&str; 2] = ["singularity", "apptainer"];
@@ -253,8 +253,8 @@ impl SingularityExecutor {
         let folder = self.build(&name, &program, context).await?;
         let root = root(&folder);
         self.folder = Some(folder);
-        let helper = inside(&root, &root, &HELPER[1..]);
-        let helper = helper.and_then(|path| put_helper(&path).map_err(|error| no_helper(&error)));
+        put_mount_point(&root);
+        let helper = put_helper(&root);
         self.local.wrap(Wrap {
             after: vec!["--writable".into(), root.into()],
             ..wrap
@@ -268,13 +268,13 @@ impl SingularityExecutor {
     }
 
     /// The path on this machine of `path` in the image.
-    fn outside(&self, path: &str) -> Result<PathBuf, ExecutorError> {
+    fn outside(&self, path: &str) -> Result<PlacedPath, ExecutorError> {
         let Some(folder) = &self.folder else {
             return Err(ExecutorError::from(
                 "there is no sandbox yet: start the environment first".to_owned(),
             ));
         };
-        in_image(&root(folder), Path::new(&self.settings.cwd), path)
+        PlacedPath::in_image(&root(folder), Path::new(&self.settings.cwd), path)
     }
 }
 
@@ -283,17 +283,46 @@ fn root(folder: &TempFolder) -> PathBuf {
     folder.path().join("image")
 }
 
-/// Puts the helper into the image, for the shell of all actions and for programs that stay open.
-fn put_helper(path: &Path) -> io::Result<()> {
-    fs::create_dir_all(path.parent().unwrap_or(path))?;
-    fs::write(path, mswea_helper_bundle::bytes())?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+/// Makes a file that the program mounts this machine's onto, unless the image has one: each output would
+/// begin with a warning.
+fn put_mount_point(root: &Path) {
+    let etc = PlaceFiles::below(root).and_then(|files| {
+        files.make_folder(Path::new("etc"))?;
+        files.folder(Path::new("etc"))
+    });
+    // Of an image that has it elsewhere, it stays as it is.
+    let Ok(etc) = etc else {
+        return;
+    };
+    let place = format!("/proc/self/fd/{}/localtime", etc.as_raw_fd());
+    let is_there = match fs::read_link(&place) {
+        // As the program sees it, whose root is the image.
+        Ok(target) => {
+            let target = Path::new("/etc").join(target);
+            let below = target.strip_prefix("/").unwrap_or(&target);
+            root.join(below).exists()
+        }
+        Err(_) => fs::symlink_metadata(&place).is_ok(),
+    };
+    if !is_there {
+        // It may be a link that leads nowhere.
+        let _ = fs::remove_file(&place);
+        if let Err(error) = fs::File::create_new(&place) {
+            tracing::debug!(%error, "the image has no `/etc/localtime`");
+        }
+    }
 }
 
-fn no_helper(error: &io::Error) -> ExecutorError {
-    ExecutorError::from(format!(
-        "the helper, which `environment.session` needs, can't be written into the unpacked image: {error}; free some space, or set `environment.session` to false"
-    ))
+/// Puts the helper into the image, for the shell of all actions and for programs that stay open.
+fn put_helper(root: &Path) -> Result<(), ExecutorError> {
+    let place = PlacedPath::in_image(root, Path::new("/"), HELPER)?;
+    let put = place.put_program(&mswea_helper_bundle::bytes());
+    put.map_err(|error| {
+        place.failed(
+            &error,
+            "is the helper, which `environment.session` needs, and can't be written into the unpacked image (free some space, or set `environment.session` to false)",
+        )
+    })
 }
 
 /// The program's variables from which it sets those inside.
@@ -342,11 +371,11 @@ impl Executor for SingularityExecutor {
     }
 
     async fn upload(&mut self, from: &Path, to: &str) -> Result<(), ExecutorError> {
-        files::copy(from.to_owned(), self.outside(to)?).await
+        files::copy(PlacedPath::here(from.to_owned()), self.outside(to)?).await
     }
 
     async fn download(&mut self, from: &str, to: &Path) -> Result<(), ExecutorError> {
-        files::copy(self.outside(from)?, to.to_owned()).await
+        files::copy(self.outside(from)?, PlacedPath::here(to.to_owned())).await
     }
 
     fn programs(&mut self) -> Option<Box<dyn InteractivePrograms + '_>> {
@@ -412,6 +441,41 @@ pub(super) async fn probe(context: &Context) -> Result<String, ExecutorError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The real program warns if there is none.
+    #[test]
+    fn every_image_has_a_file_for_the_local_time() {
+        use std::os::unix::fs::symlink;
+        for (link, is_kept) in [
+            (None, false),
+            (Some("../usr/zone"), true),
+            (Some("/usr/zone"), true),
+            (Some("/usr/none"), false),
+            (Some("../../outside"), false),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let at = |path: &str| folder.path().join(path);
+            fs::create_dir_all(at("image/usr")).unwrap();
+            fs::write(at("image/usr/zone"), "zone").unwrap();
+            if let Some(link) = link {
+                fs::create_dir(at("image/etc")).unwrap();
+                symlink(link, at("image/etc/localtime")).unwrap();
+            }
+            put_mount_point(&at("image"));
+            let found = fs::symlink_metadata(at("image/etc/localtime")).unwrap();
+            assert_eq!(found.is_symlink(), is_kept, "{link:?}");
+            assert!(!at("outside").exists());
+        }
+        // The folder is elsewhere.
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        fs::create_dir_all(at("image")).unwrap();
+        fs::create_dir_all(at("outside")).unwrap();
+        fs::write(at("outside/localtime"), "mine").unwrap();
+        symlink(at("outside"), at("image/etc")).unwrap();
+        put_mount_point(&at("image"));
+        assert_eq!(fs::read(at("outside/localtime")).unwrap(), b"mine");
+    }
 
     #[test]
     fn the_tail_of_any_text() {

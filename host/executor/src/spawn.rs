@@ -6,11 +6,10 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use mswea_helper::child::{self, ProcessSpec, StartError, StartStage};
+use mswea_helper::child::{self, ProcessSpec, StartError, StartNote, StartStage};
 use mswea_helper::{processes, sys};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use tokio::io::Interest;
@@ -37,15 +36,16 @@ struct Awaited {
     starting: Vec<ProcessStart>,
 }
 
-/// A start: the kernel writes the child's pid here before the child does anything. 0: there is no child yet.
+/// A start, which another thread may give up.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ProcessStart(Arc<AtomicI32>);
+pub(super) struct ProcessStart(Arc<StartNote>);
 
 impl ProcessStart {
-    /// Ends the child if it does not execute its program yet; after that, whoever started it ends it.
+    /// Ends the child if it does not execute its program yet, also one that does not exist yet; after that,
+    /// whoever started it ends it.
     pub(super) fn give_up(&self) {
         let awaited = Awaited::lock();
-        let number = self.0.load(Ordering::Acquire);
+        let number = self.0.give_up();
         let is_under_way = awaited
             .starting
             .iter()
@@ -75,7 +75,7 @@ impl Awaited {
 
     /// Certain for a child that has left the host's session.
     fn has(&self, pid: i32) -> bool {
-        let is_starting = |it: &ProcessStart| it.0.load(Ordering::Acquire) == pid;
+        let is_starting = |it: &ProcessStart| it.0.pid() == pid;
         self.pids.contains(&pid) || self.starting.iter().any(is_starting)
     }
 
@@ -293,7 +293,7 @@ pub(super) fn spawn(
         terminal: None,
         restored: &sys::signals(restored),
         blocked: &sys::signals(blocked.iter().copied()),
-        pid: &start.0,
+        start: &start.0,
     });
     Awaited::lock().end(start, started.as_ref().ok().copied());
     let pid = started?;

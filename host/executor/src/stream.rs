@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use crate::capture::Capture;
 use crate::failure::ActionFailure;
 use crate::helper::{ANSWERING, HelperError, HelperSession};
-use crate::interactive::{HelperGuard as _, OpenPrograms, OpensPrograms as _, ProgramsOf};
+use crate::interactive::{HelperGuard as _, OpenPrograms, ProgramsOf};
 use crate::local::fresh_id;
 use crate::placed::{
     GRACE, PlacedAction, PlacedEnd, check, limit_of, not_begun, output_of, usable,
@@ -291,12 +291,13 @@ impl<P: HelperPlace> StreamExecutor<P> {
             return Ok(());
         }
         let cwd = self.settings.cwd.clone();
-        let made = self.prepare(&["mkdir", "-p", "--"], &cwd, stop).await;
+        let session = self.free_session().await?;
+        let made = session.make_folder(&cwd, stop).await;
+        self.is_unfinished = session.is_busy();
         made.map_err(|why| {
             ExecutorError::from(format!(
-                "the folder `{cwd}` can't be made at {}: {}; set `workspace.path` or `environment.cwd` to another",
-                self.place.name(),
-                why.trim()
+                "the folder `{cwd}` can't be made at {}: {why}; set `workspace.path` or `environment.cwd` to another",
+                self.place.name()
             ))
         })
     }
@@ -446,9 +447,8 @@ impl<P: HelperPlace> Executor for StreamExecutor<P> {
     }
 
     async fn cleanup(&mut self) {
-        for mark in self.programs.lost_marks() {
-            self.kill_marked(&mark).await;
-        }
+        let lost = self.programs.lost_marks();
+        self.kill_all(&lost).await;
         self.programs.end_all().await;
         self.close().await;
     }

@@ -11,7 +11,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::ptr;
-use std::sync::atomic::AtomicI32;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// The most descriptors that a child can get.
 pub const MOST_DESCRIPTORS: usize = 8;
@@ -47,9 +47,31 @@ pub struct ProcessSpec<'a> {
     pub restored: &'a libc::sigset_t,
     /// The signals that are blocked in the process.
     pub blocked: &'a libc::sigset_t,
-    /// Where the kernel writes its pid before it does anything, also if it does not execute the program in
+    /// What other threads can see of the start.
+    pub start: &'a StartNote,
+}
+
+/// A start that another thread may give up.
+#[derive(Debug, Default)]
+pub struct StartNote {
+    /// The kernel writes it before the child does anything, also if the child does not execute the program in
     /// the end.
-    pub pid: &'a AtomicI32,
+    pid: AtomicI32,
+    is_given_up: AtomicBool,
+}
+
+impl StartNote {
+    /// The child's pid; 0: there is no child yet.
+    pub fn pid(&self) -> i32 {
+        self.pid.load(Ordering::SeqCst)
+    }
+
+    /// Returns the pid of the child, which the caller may kill. A child that does not exist yet (0) ends
+    /// before it does anything.
+    pub fn give_up(&self) -> i32 {
+        self.is_given_up.store(true, Ordering::SeqCst);
+        self.pid()
+    }
 }
 
 /// What a process that was not started failed at.
@@ -145,7 +167,7 @@ fn start_by(spec: &ProcessSpec<'_>, clone: CloneCall) -> Result<i32, StartError>
                 stack.as_mut_ptr().add(1).cast(),
                 libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT_SETTID | libc::SIGCHLD,
                 ptr::from_mut(&mut inside).cast(),
-                spec.pid.as_ptr(),
+                spec.start.pid.as_ptr(),
             )
         });
         let errno = io::Error::last_os_error();
@@ -179,7 +201,6 @@ fn start_by(spec: &ProcessSpec<'_>, clone: CloneCall) -> Result<i32, StartError>
 /// live until this returns.
 #[cfg(target_arch = "x86_64")]
 unsafe fn clone_without_handlers(stack: *mut u8, inside: &mut Inside<'_>) -> Option<libc::pid_t> {
-    use std::sync::atomic::{AtomicBool, Ordering};
     static IS_MISSING: AtomicBool = AtomicBool::new(false);
     const CLONE_CLEAR_SIGHAND: u64 = 1 << 32;
     /// The arguments of `clone3`, as of Linux 5.3.
@@ -202,7 +223,7 @@ unsafe fn clone_without_handlers(stack: *mut u8, inside: &mut Inside<'_>) -> Opt
             | CLONE_CLEAR_SIGHAND,
         pidfd: 0,
         child_tid: 0,
-        parent_tid: inside.spec.pid.as_ptr() as u64,
+        parent_tid: inside.spec.start.pid.as_ptr() as u64,
         exit_signal: libc::SIGCHLD as u64,
         stack: stack as u64,
         stack_size: STACK as u64,
@@ -259,8 +280,12 @@ fn pointers<'a>(strings: impl Iterator<Item = &'a CStr>) -> Vec<*const libc::c_c
 extern "C" fn become_program(inside: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `start` passes this pointer and uses nothing of it until the child has gone.
     let inside = unsafe { &mut *inside.cast::<Inside<'_>>() };
-    // SAFETY: all pointers are those of `start`'s caller, which waits.
-    inside.failed.0 = unsafe { prepare(inside.spec, inside.are_default) };
+    inside.failed.0 = match inside.spec.start.is_given_up.load(Ordering::SeqCst) {
+        // Its pid was noted before this, so whoever gives it up later kills it.
+        true => refused(),
+        // SAFETY: all pointers are those of `start`'s caller, which waits.
+        false => unsafe { prepare(inside.spec, inside.are_default) },
+    };
     if inside.failed.0 == StartStage::Program {
         // SAFETY: C strings and null-terminated arrays of them.
         unsafe { libc::execve(inside.spec.program.as_ptr(), inside.args, inside.env) };
@@ -269,6 +294,13 @@ extern "C" fn become_program(inside: *mut libc::c_void) -> libc::c_int {
     inside.failed.1 = errno.unwrap_or(libc::EIO);
     // SAFETY: ends only this process, without the parent's exit handlers.
     unsafe { libc::_exit(NOT_EXECUTED) }
+}
+
+/// The stage of a start that was given up, with the error.
+fn refused() -> StartStage {
+    // SAFETY: the address of this thread's number of the last error.
+    unsafe { *libc::__errno_location() = libc::ECANCELED };
+    StartStage::Process
 }
 
 /// Does all but executing the program; returns [`StartStage::Program`], or the stage that failed.
@@ -367,7 +399,7 @@ mod tests {
     /// The sets of signals that a child blocks, ignores and handles.
     fn started_by(clone: CloneCall) -> Vec<u64> {
         let (mut reading, writing) = io::pipe().unwrap();
-        let noted = AtomicI32::new(0);
+        let noted = StartNote::default();
         let pid = start_by(
             &ProcessSpec {
                 program: c"/bin/grep",
@@ -378,11 +410,11 @@ mod tests {
                 terminal: None,
                 restored: &sys::signals([libc::SIGPIPE]),
                 blocked: &sys::signals([libc::SIGHUP]),
-                pid: &noted,
+                start: &noted,
             },
             clone,
         );
-        assert_eq!(pid.as_ref().ok(), Some(&noted.into_inner()));
+        assert_eq!(pid.as_ref().ok(), Some(&noted.pid()));
         drop(writing);
         let mut text = String::new();
         reading.read_to_string(&mut text).unwrap();
@@ -414,6 +446,30 @@ mod tests {
         }
     }
 
+    /// A folder or a program can be on a file system that does not answer.
+    #[test]
+    fn a_start_that_was_given_up_before_its_child_exists_opens_nothing() {
+        for clone in WAYS {
+            let noted = StartNote::default();
+            assert_eq!(noted.give_up(), 0);
+            let spec = ProcessSpec {
+                program: c"/bin/true",
+                args: &[c"true"],
+                env: &[],
+                cwd: Some(c"/no/such/folder"),
+                descriptors: &[],
+                terminal: None,
+                restored: &sys::signals([]),
+                blocked: &sys::signals([]),
+                start: &noted,
+            };
+            let failed = start_by(&spec, clone).unwrap_err();
+            assert_eq!(failed.stage, StartStage::Process);
+            assert_eq!(failed.error.raw_os_error(), Some(libc::ECANCELED));
+            assert_ne!(noted.pid(), 0);
+        }
+    }
+
     #[test]
     fn what_is_refused_is_told_in_either_way() {
         for clone in WAYS {
@@ -426,7 +482,7 @@ mod tests {
                 terminal: None,
                 restored: &sys::signals([]),
                 blocked: &sys::signals([]),
-                pid: &AtomicI32::new(0),
+                start: &StartNote::default(),
             };
             let failed = start_by(&spec, clone).unwrap_err();
             assert_eq!(failed.stage, StartStage::Program);

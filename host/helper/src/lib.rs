@@ -7,6 +7,7 @@
 pub mod archive;
 pub mod child;
 pub mod dialogue;
+pub mod files;
 pub mod long;
 mod process_table;
 pub mod processes;

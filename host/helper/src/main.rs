@@ -2,7 +2,8 @@
 //! program.
 //!
 //! - `session` serves many actions, each as a fresh process, over stdin and stdout;
-//! - `pack` and `unpack` copy files out of the place and into it;
+//! - `pack` and `unpack` copy files out of the place and into it; `read`, `write`, `stat`, `list` and `make`
+//!   are for single files and folders;
 //! - `kill` ends all processes that an action or a run has left.
 #![allow(clippy::print_stderr)] // its messages go to stderr
 #![cfg(target_os = "linux")]
@@ -27,6 +28,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use mswea_helper::archive;
+use mswea_helper::files::{FileKind, PlaceFiles};
 use mswea_helper::processes::{self, ACTION_VARIABLE, ProcessTarget, RUN_VARIABLE};
 use mswea_helper::sys;
 
@@ -39,15 +41,22 @@ const BUFFER: usize = 64 * 1024;
 /// How long killing may take; only a process inside the kernel takes long.
 const KILLING: Duration = Duration::from_secs(3);
 
-const USAGE: &str = "usage: mswea-helper session | pack PATH | unpack file|folder PATH | kill ID";
+const USAGE: &str = "usage: mswea-helper session | pack PATH | unpack file|folder PATH | kill ID... |\n    read PATH | write PATH NAME | stat PATH | list PATH | make PATH";
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
     let known: Vec<&[u8]> = arguments.iter().map(|text| text.as_bytes()).collect();
     match known.as_slice() {
         [b"session"] => ended(session::serve()),
-        [b"kill", id] if !id.is_empty() => ended(kill_marked(&String::from_utf8_lossy(id))),
+        [b"kill", ids @ ..] if !ids.is_empty() && ids.iter().all(|id| !id.is_empty()) => {
+            ended(kill_marked(ids))
+        }
         [b"pack", path] => ended(pack(path)),
+        [b"read", path] => ended(read(path_of(path))),
+        [b"write", path, name] => ended(write(path_of(path), path_of(name))),
+        [b"stat", path] => ended(stat(path_of(path))),
+        [b"list", path] => ended(list(path_of(path))),
+        [b"make", path] => ended(PlaceFiles::all().make_folder(path_of(path)).map(|()| 0)),
         [b"unpack", kind @ (b"file" | b"folder"), path] => ended(unpack(path, *kind == b"file")),
         _ => {
             eprintln!("{USAGE}");
@@ -71,8 +80,55 @@ fn unpack(path: &[u8], is_file: bool) -> io::Result<u8> {
     archive::unpack(input, Path::new(OsStr::from_bytes(path)), is_file).map(|()| 0)
 }
 
-/// Kills all processes whose environment has `id` as the id of an action or a run.
-fn kill_marked(id: &str) -> io::Result<u8> {
+fn path_of(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+/// Writes the content of a file to stdout.
+fn read(path: &Path) -> io::Result<u8> {
+    let mut file = PlaceFiles::all().read(path)?;
+    io::copy(&mut file, &mut io::stdout().lock()).map(|_| 0)
+}
+
+/// Writes stdin to a file, and makes the folders in which it is. If it is a folder and there is a `name`, the
+/// file is made in there.
+fn write(path: &Path, name: &Path) -> io::Result<u8> {
+    let files = PlaceFiles::all();
+    let is_folder = || {
+        files
+            .facts(path)
+            .is_ok_and(|it| it.kind == FileKind::Folder)
+    };
+    let path = match name != Path::new("") && is_folder() {
+        true => path.join(name),
+        false => path.to_owned(),
+    };
+    files.make_folder(path.parent().unwrap_or(Path::new("")))?;
+    let mut file = files.create(&path)?;
+    io::copy(&mut io::stdin().lock(), &mut file).map(|_| 0)
+}
+
+/// Writes to stdout what is known of a file: the letter of its kind, its length, its permissions (octal), and
+/// the time in seconds since 1970 when it was last written to.
+fn stat(path: &Path) -> io::Result<u8> {
+    let found = PlaceFiles::all().facts(path)?;
+    let (kind, size, mode) = (found.kind.letter(), found.size, found.mode);
+    writeln!(io::stdout(), "{kind} {size} {mode:o} {}", found.modified).map(|()| 0)
+}
+
+/// Writes to stdout what is in a folder: for each the letter of its kind, a blank, its name, and a null byte.
+fn list(path: &Path) -> io::Result<u8> {
+    let mut output = BufWriter::with_capacity(BUFFER, io::stdout().lock());
+    for (name, kind) in PlaceFiles::all().list(path)? {
+        write!(output, "{} ", kind.letter())?;
+        output.write_all(name.as_bytes())?;
+        output.write_all(b"\0")?;
+    }
+    output.flush().map(|()| 0)
+}
+
+/// Kills all processes whose environment has one of these as the id of an action or a run.
+fn kill_marked(ids: &[&[u8]]) -> io::Result<u8> {
     if processes::stat(std::process::id() as i32, &mut Vec::new()).is_none() {
         return Err(io::Error::other(
             "processes can't be seen in `/proc`: end the container instead",
@@ -80,7 +136,10 @@ fn kill_marked(id: &str) -> io::Result<u8> {
     }
     let target = ProcessTarget {
         variables: &[ACTION_VARIABLE, RUN_VARIABLE],
-        values: vec![id.to_owned()],
+        values: ids
+            .iter()
+            .map(|id| String::from_utf8_lossy(id).into_owned())
+            .collect(),
         ..ProcessTarget::default()
     };
     Ok(u8::from(processes::kill_until_gone(&target, KILLING) > 0))

@@ -9,9 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicI32;
 
-use mswea_helper::child::{self, ProcessSpec, StartError, StartStage, plain};
+use mswea_helper::child::{self, ProcessSpec, StartError, StartNote, StartStage, plain};
 use mswea_helper::long;
 use mswea_helper::protocol::ActionInput;
 
@@ -193,7 +192,7 @@ impl Starter {
             terminal: terminal.map(Terminal::slave),
             restored: &self.ignored,
             blocked: &sys::signals([]),
-            pid: &AtomicI32::new(0),
+            start: &StartNote::default(),
         })
         .map_err(|failed| blame(&failed, &shown_name, cwd))
     }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 const LONGEST_VARIABLE: usize = 100_000;
 
 /// The files of the tools in the environment, and their settings.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolsPlace {
     /// The folder of the tools' files, without a slash at its end. SWE-agent's own bundles need `/root`.
     pub root: String,

@@ -14,16 +14,15 @@ const SEPARATOR: char = '\u{1e}';
 /// The command that runs the state commands and prints the state. It first revives a shell that has begun
 /// anew, and leaves the exit code of the action before in `$?`.
 pub fn command(place: &ToolsPlace, commands: &[String]) -> String {
-    let mut text = format!("mswea_status=$?\n{}\n", install::revive(place));
+    // What `set -x` of an action before prints is no part of the state.
+    let mut text = format!("mswea_status=$?\n{{ {}\n", install::revive(place));
     for command in commands {
-        text.push_str(&format!(
-            "printf '\\036'\n{{ {command}\n}} </dev/null 2>/dev/null\n"
-        ));
+        text.push_str(&format!("printf '\\036'\n{{ {command}\n}} </dev/null\n"));
     }
     // Nothing of it starts a program: that takes longer than most actions.
     text.push_str(&format!(
-        "printf '\\036'\n{{ printf '%s' \"$(<{})\"; }} 2>/dev/null\nprintf '\\036'\n\
-         mswea_leave() {{ unset -f mswea_leave; return \"$mswea_status\"; }}\nmswea_leave",
+        "printf '\\036'\nprintf '%s' \"$(<{})\"\nprintf '\\036'\n\
+         mswea_leave() {{ unset -f mswea_leave; return \"$mswea_status\"; }}\nmswea_leave; }} 2>/dev/null",
         quoted(&place.state_file())
     ));
     text
@@ -100,6 +99,31 @@ mod tests {
                 (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
                 (got, _) => panic!("{output:?}: {got:?}"),
             }
+        }
+    }
+
+    /// `set -x` of an action before stays set, and prints each command of the host's to the same output.
+    #[test]
+    fn a_shell_that_traces_its_commands_tells_its_state() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = ToolsPlace {
+            root: folder.path().display().to_string(),
+            ..ToolsPlace::default()
+        };
+        std::fs::write(place.state_file(), "{\"a\": 1}").unwrap();
+        let commands = ["printf '{\"b\": \"%s\"}' \"$x\"; echo noise >&2".to_owned()];
+        for set in ["", "set -x", "set -v", "set -xv"] {
+            let text = command(&place, &commands);
+            let text = format!("exec 2>&1\nx=y\n{set}\n(exit 7)\n{text}\necho \"status $?\"");
+            let output = std::process::Command::new("bash")
+                .args(["-c", &text])
+                .env("MSWEA_TOOLS", "1")
+                .output()
+                .unwrap();
+            let output = String::from_utf8(output.stdout).unwrap();
+            assert!(output.trim_end().ends_with("status 7"), "{output}");
+            let state = read(&output, 1).unwrap_or_else(|why| panic!("{set}: {why}: {output}"));
+            assert_eq!(Value::Object(state), json!({"a": 1, "b": "y"}), "{set}");
         }
     }
 }

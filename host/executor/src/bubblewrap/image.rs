@@ -4,15 +4,17 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::folders::{TempFolder, in_image, inside};
+use crate::folders::TempFolder;
 use crate::local::{LocalExecutor, LocalSettings};
 use crate::programs;
 use mswea_core::{Context, Executor as _, ExecutorError, Progress};
+use mswea_helper::files::PlaceFiles;
 
 /// The arguments in an image, in the place of the default ones: the commands are root there, with the image's
 /// programs, and get none of this machine's variables (`--unsetenv`).
@@ -150,18 +152,21 @@ pub(super) fn make_folders(root: &Path, cwd: &Path) -> Result<(), ExecutorError>
         }
     }
     // One behind a link that only the image's programs can follow has to be there.
-    if let Ok(path) = in_image(root, Path::new("/"), &cwd.to_string_lossy()) {
-        fs::create_dir_all(path).map_err(|error| failed(cwd, &error))?;
+    let files = PlaceFiles::below(root).map_err(|error| failed(root, &error))?;
+    match files.make_folder(cwd) {
+        Err(error) if error.raw_os_error() != Some(libc::EXDEV) => Err(failed(cwd, &error)),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Puts this machine's files in the place of the image's, so that names of machines are found.
 fn name_machines(root: &Path) {
     // In an image that has its `/etc` elsewhere, or none, they stay as they are.
-    let Ok(etc) = inside(root, root, "etc") else {
+    let etc = PlaceFiles::below(root).and_then(|files| files.folder(Path::new("etc")));
+    let Ok(folder) = etc else {
         return;
     };
+    let etc = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
     for name in NETWORK {
         let (own, inside) = (Path::new("/etc").join(name), etc.join(name));
         // It may be a link that leads out of the image.

@@ -1,6 +1,7 @@
 //! Tests with the real helper: as a process on this machine, and in containers.
 
 mod cuts;
+mod files;
 mod latency;
 mod misbehaving;
 

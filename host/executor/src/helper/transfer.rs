@@ -21,7 +21,7 @@ const STALLED: Duration = Duration::from_secs(60);
 /// How much of the end of an output can be the message of a failed action.
 const MESSAGE: usize = 2000;
 /// What that message begins with.
-const SAID: &str = "mswea-helper: ";
+pub(super) const SAID: &str = "mswea-helper: ";
 
 impl HelperSession {
     /// Copies `from`, a path of this machine, to `to`, which is seen from `cwd`.
@@ -88,7 +88,7 @@ impl HelperSession {
 
     /// Runs one of the helper's own programs to its end: `from` is its input, and its output goes to
     /// `to`.
-    async fn pass<const COUNT: usize>(
+    pub(super) async fn pass<const COUNT: usize>(
         &mut self,
         args: [&str; COUNT],
         cwd: Option<&str>,
@@ -100,7 +100,7 @@ impl HelperSession {
             .chain(&args)
             .map(|&arg| arg.to_owned())
             .collect();
-        match self.pass_through(&argv, &[], cwd, from, to).await? {
+        match self.pass_through(&argv, cwd, from, to).await? {
             (0, _) => Ok(()),
             (status, text) => {
                 let said = text
@@ -117,10 +117,9 @@ impl HelperSession {
     ///
     /// # Errors
     /// A message, if it can't be started, the session has ended, or a file can't be read or written.
-    pub(crate) async fn pass_through(
+    async fn pass_through(
         &mut self,
         argv: &[String],
-        env: &[(String, String)],
         cwd: Option<&str>,
         mut from: Option<File>,
         mut to: Option<File>,
@@ -132,7 +131,7 @@ impl HelperSession {
         let id = self.last;
         let action = HelperAction {
             argv,
-            env,
+            env: &[],
             cwd,
             grace: Duration::ZERO,
             input: match from {

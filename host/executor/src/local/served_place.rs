@@ -1,13 +1,15 @@
 //! Commands and files of this machine for clients that know nothing of a helper (SWE-ReX's API): the
 //! helpers that serve them, which live on between two of them.
 //!
-//! Files are read and written by programs of the helper, so that a sandbox holds for them, too.
+//! Files are read and written by the helper, so that a sandbox holds for them, too.
 
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mswea_core::{Stop, StopSource};
+use mswea_helper::child::plain;
 use mswea_helper::protocol::ActionInput;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
@@ -17,7 +19,7 @@ use tokio::net::unix::pipe;
 
 use super::{LocalSettings, ServedHelper};
 use crate::capture::{Capture, gap};
-use crate::helper::{ANSWERING, HelperAction, HelperEnd, HelperSession};
+use crate::helper::{ANSWERING, FileFault, HelperAction, HelperEnd, HelperSession};
 use crate::placed::GRACE;
 use crate::programs::{in_path, is_program};
 
@@ -29,8 +31,6 @@ const READING: Duration = Duration::from_secs(60);
 const WAITING: usize = 16;
 /// Has the errors of a command go to a file.
 const APART: &str = r#"exec 2>"$0"; exec "$@""#;
-/// Writes the input into a file; into a folder under the second name, if there is one.
-const WRITE: &str = r#"t=$1; [ -z "$2" ] || [ ! -d "$t" ] || t=$t/$2; mkdir -p -- "$(dirname -- "$t")" && cat >"$t""#;
 
 /// The helpers of one server.
 #[derive(Debug)]
@@ -232,54 +232,29 @@ impl ReadyHelper {
     ) -> Result<ServedOutput, ServedError> {
         match task {
             ServedTask::Run(command) => self.run(command, cwd, stop).await,
-            ServedTask::Read(path) => self.read(path, stop).await,
+            ServedTask::Read(path) => {
+                let read = self.session.read_file(&path, None, KEPT, READING, stop);
+                Ok(ServedOutput {
+                    stdout: read.await.map_err(|fault| of_file(fault, &path))?,
+                    ..ServedOutput::default()
+                })
+            }
             ServedTask::Write {
                 path,
                 name,
                 content,
             } => {
-                let argv = ["/bin/sh", "-c", WRITE, "sh", &path, &name].map(str::to_owned);
-                let content = Some(File::from_std(content));
-                let env = in_english();
-                let done = self
-                    .session
-                    .pass_through(&argv, &env, None, content, None)
-                    .await;
-                let (status, text) = done.map_err(ServedError::NoHelper)?;
-                match status {
-                    0 => Ok(ServedOutput::default()),
-                    _ => Err(of_file(&text, &path)),
-                }
+                let content = File::from_std(content);
+                let written = self.session.write_file(&path, &name, content).await;
+                written.map_err(|fault| of_file(fault, &path))?;
+                Ok(ServedOutput::default())
             }
             ServedTask::Unpack { path, archive } => {
                 let done = self.session.unpack(File::from_std(archive), &path, None);
-                done.await.map_err(|text| of_file(&text, &path))?;
+                let unpacked = done.await.map_err(FileFault::said);
+                unpacked.map_err(|fault| of_file(fault, &path))?;
                 Ok(ServedOutput::default())
             }
-        }
-    }
-
-    async fn read(&mut self, path: String, stop: &Stop) -> Result<ServedOutput, ServedError> {
-        let argv = ["cat", "--", &plain(&path)].map(str::to_owned);
-        let action = HelperAction {
-            argv: &argv,
-            env: &in_english(),
-            cwd: None,
-            grace: GRACE,
-            input: ActionInput::Empty,
-        };
-        let mut capture = Capture::new(KEPT).whole();
-        let status = self.attend(&action, &mut capture, READING, stop).await?;
-        match (status, capture.raw()) {
-            (0, (content, _, 0)) => Ok(ServedOutput {
-                stdout: content,
-                ..ServedOutput::default()
-            }),
-            (0, _) => Err(ServedError::System {
-                errno: libc::EFBIG,
-                text: format!("File too large: '{path}'"),
-            }),
-            (_, (said, ..)) => Err(of_file(&String::from_utf8_lossy(&said), &path)),
         }
     }
 
@@ -359,7 +334,7 @@ struct ErrorsApart {
 }
 
 impl ErrorsApart {
-    fn new() -> std::io::Result<Self> {
+    fn new() -> io::Result<Self> {
         let folder = TempDir::new()?;
         let path = folder.path().join("errors");
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
@@ -412,52 +387,25 @@ impl ErrorsApart {
     }
 }
 
-/// A path that no program takes for an option or for its standard input.
-fn plain(path: &str) -> String {
-    match path.starts_with('-') {
-        true => format!("./{path}"),
-        false => path.to_owned(),
-    }
-}
-
-/// The messages of programs in the language that [`of_file`] knows.
-fn in_english() -> [(String, String); 1] {
-    [("LC_ALL".to_owned(), "C".to_owned())]
-}
-
-fn system(error: &std::io::Error) -> ServedError {
+fn system(error: &io::Error) -> ServedError {
     ServedError::System {
         errno: error.raw_os_error().unwrap_or(libc::EIO),
         text: error.to_string(),
     }
 }
 
-/// The error that a program has reported of a file.
-fn of_file(said: &str, path: &str) -> ServedError {
-    let known = [
-        (libc::ENOENT, "No such file or directory"),
-        (libc::EACCES, "Permission denied"),
-        (libc::EISDIR, "Is a directory"),
-        (libc::ENOTDIR, "Not a directory"),
-        (libc::EEXIST, "File exists"),
-        (libc::EROFS, "Read-only file system"),
-        (libc::ENOSPC, "No space left on device"),
-    ];
-    let nonexistent = said.contains("Directory nonexistent");
-    let found = known.iter().find(|(_, text)| said.contains(text));
-    let (errno, text) = match found {
-        None if nonexistent => known[0],
-        None => {
-            return ServedError::System {
-                errno: libc::EIO,
-                text: format!("{}: '{path}'", said.trim()),
-            };
+/// As Python names the error, which clients expect.
+fn of_file(fault: FileFault, path: &str) -> ServedError {
+    match fault {
+        FileFault::Failed { errno, text } => {
+            let known = errno.map(|errno| plain(&io::Error::from_raw_os_error(errno)));
+            ServedError::System {
+                errno: errno.unwrap_or(libc::EIO),
+                text: format!("{}: '{path}'", known.unwrap_or(text)),
+            }
         }
-        Some(known) => *known,
-    };
-    ServedError::System {
-        errno,
-        text: format!("{text}: '{path}'"),
+        FileFault::TimedOut => ServedError::TimedOut,
+        FileFault::NoHelper(error) => ServedError::NoHelper(error.to_string()),
     }
 }
 

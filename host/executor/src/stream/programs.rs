@@ -41,8 +41,20 @@ impl<P: HelperPlace> OpensPrograms for StreamExecutor<P> {
     }
 
     async fn kill_marked(&mut self, mark: &str) {
+        self.kill_all(&[mark.to_owned()]).await;
+    }
+}
+
+impl<P: HelperPlace> StreamExecutor<P> {
+    /// Kills all processes with one of these marks, whose helpers are gone.
+    pub(super) async fn kill_all(&mut self, marks: &[String]) {
+        let Some((last, others)) = marks.split_last() else {
+            return;
+        };
+        let others = others.iter().map(String::as_str);
+        let program: Vec<&str> = [ITSELF, "kill"].into_iter().chain(others).collect();
         let stop = Stop::never();
-        let killed = timeout(KILLING, self.prepare(&[ITSELF, "kill"], mark, &stop)).await;
+        let killed = timeout(KILLING, self.prepare(&program, last, &stop)).await;
         let silent = |_| Err("the place does not answer".to_owned());
         if let Err(why) = killed.unwrap_or_else(silent) {
             tracing::warn!(

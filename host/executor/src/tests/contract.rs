@@ -76,7 +76,7 @@ async fn commands_do_what_they_do_locally(executor: &mut dyn Executor) {
         ("# nothing", "", 0),
         ("exit 256", "", 0),
         ("printf 'a\\377b\\r\\nc'", "a\u{fffd}b\nc", 0),
-        ("[[ a == a ]] && echo \"$0\"", "bash\n", 0),
+        ("[[ a == a ]] && echo \"${0##*/}\"", "bash\n", 0),
         ("cat; echo end", "end\n", 0),
         ("seq 1 30000 | tail -n 1", "30000\n", 0),
         ("yes | head -n 1", "y\n", 0),
@@ -115,7 +115,7 @@ async fn commands_do_what_they_do_locally(executor: &mut dyn Executor) {
     }
     // Longer than an argument may be; the shell that reads it leaves no descriptor behind.
     let long = format!(
-        "#!/bin/bash\necho $0; [ -e /proc/self/fd/4 ] || echo none; printf %s '{}' | wc -c; exit 5",
+        "#!/bin/bash\necho ${{0##*/}}; [ -e /proc/self/fd/4 ] || echo none; printf %s '{}' | wc -c; exit 5",
         "x'\"$y\"'z\n".repeat(40_000)
     );
     let output = run(executor, &long).await;
@@ -249,7 +249,7 @@ pub(super) async fn cleanup_leaves_nothing(executor: &mut dyn Executor) {
     for command in [
         "sleep NAP &",
         "(setsid sh -c 'trap \"\" TERM; sleep NAP; :' &)",
-        "setsid -f sleep NAP",
+        "(setsid sleep NAP &)",
         "env -i sleep NAP &",
     ] {
         text(executor, &command.replace("NAP", &nap)).await;

@@ -383,3 +383,32 @@ async fn commands_may_share_a_shell() {
     );
     assert_eq!(outside.path().read_dir().unwrap().count(), 0);
 }
+
+/// With the real program, which `tests/tooling/apptainer.sh` brings.
+#[tokio::test]
+async fn the_real_program_keeps_the_contract() {
+    const NAME: &str = "the_real_program_keeps_the_contract";
+    let image = std::env::var("MSWEA_TEST_APPTAINER_IMAGE").map_err(|error| error.to_string());
+    if !needs::has("apptainer", NAME, image.clone().map(drop)) {
+        return;
+    }
+    let settings = SingularitySettings {
+        local: contract::local(),
+        image: image.unwrap(),
+        cwd: "/testbed".into(),
+        ..SingularitySettings::default()
+    };
+    let mut executor = SingularityExecutor::new(settings.clone());
+    executor.start(&context(), None).await.unwrap();
+    contract::all(&mut executor).await;
+    interactive::shells(&mut executor).await;
+    contract::cleanup_leaves_nothing(&mut executor).await;
+    let mut settings = settings;
+    settings.local.session = true;
+    let mut executor = SingularityExecutor::new(settings);
+    executor.start(&context(), None).await.unwrap();
+    session::stays(&mut executor).await;
+    session_ends::exits(&mut executor).await;
+    session_ends::lives_on(&mut executor).await;
+    contract::cleanup_leaves_nothing(&mut executor).await;
+}

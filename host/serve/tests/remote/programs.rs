@@ -136,6 +136,31 @@ async fn a_program_whose_machine_stays_away_is_lost() {
 }
 
 #[tokio::test]
+async fn programs_of_a_machine_that_does_not_answer_end_at_once() {
+    let mut served = Served::with(|it| it.keep = Duration::from_secs(4));
+    let proxy = Proxy::start(served.address()).await;
+    let server = endpoint(&proxy.url, TOKEN, None);
+    let mut executor = remote_executor(server, Duration::from_secs(60), settings());
+    executor.start(&context(), None).await.unwrap();
+    let nap = nap();
+    for name in ["a", "b", "c", "d"] {
+        open(&mut executor, name, &format!("echo on; sleep {nap}")).await;
+        expect(&mut executor, name, "on\n").await;
+    }
+    proxy.silence();
+    let asked = Instant::now();
+    executor.cleanup().await;
+    // The programs together, and then the helper of the commands; each is waited for 8 s.
+    assert!(
+        asked.elapsed() < Duration::from_secs(24),
+        "{:?}",
+        asked.elapsed()
+    );
+    gone(&nap, Duration::from_secs(8)).await;
+    served.end();
+}
+
+#[tokio::test]
 async fn a_helper_that_is_killed_takes_one_program_along() {
     let served = Served::start();
     let mut executor = started(&served.url, settings()).await;

@@ -34,6 +34,8 @@ struct State {
     is_stalled: AtomicBool,
     /// New connections are closed at once.
     is_closed: AtomicBool,
+    /// New connections are accepted, and nothing more.
+    is_silent: AtomicBool,
 }
 
 /// A proxy.
@@ -55,6 +57,10 @@ impl Proxy {
                 }
                 let (shared, server) = (shared.clone(), server.clone());
                 tokio::spawn(async move {
+                    if shared.is_silent.load(Ordering::Relaxed) {
+                        let _held = client;
+                        return std::future::pending().await;
+                    }
                     let server = TcpStream::connect(server).await.unwrap();
                     let _ = (client.set_nodelay(true), server.set_nodelay(true));
                     // A connection that stalls stays so.
@@ -85,6 +91,12 @@ impl Proxy {
     /// Existing connections pass on nothing any more, and are not closed; new ones work.
     pub(crate) fn stall(&self) {
         self.state.is_stalled.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends all connections; new ones are not answered.
+    pub(crate) fn silence(&self) {
+        self.state.is_silent.store(true, Ordering::Relaxed);
+        self.state.ending.notify_waiters();
     }
 
     /// Ends all connections, and allows no new ones.

@@ -1,0 +1,152 @@
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let wanted = Arc::new(());
+    let at = |path: &Path| PlacedPath::here(path.to_owned());
+    copy_any(&at(from), &at(to), &Arc::downgrade(&wanted))
+}
+
+#[test]
+fn copies_files_folders_and_links() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |path: &str| root.path().join(path);
+    fs::create_dir_all(at("a/b/empty")).unwrap();
+    fs::write(at("a/b/x"), "x").unwrap();
+    symlink("b/x", at("a/link")).unwrap();
+
+    copy(&at("a"), &at("new/place")).unwrap();
+    assert_eq!(fs::read_to_string(at("new/place/b/x")).unwrap(), "x");
+    assert_eq!(
+        fs::read_link(at("new/place/link")).unwrap(),
+        Path::new("b/x")
+    );
+    assert!(at("new/place/b/empty").is_dir());
+
+    fs::write(at("a/b/x"), "y").unwrap();
+    copy(&at("a"), &at("new/place")).unwrap();
+    assert_eq!(fs::read_to_string(at("new/place/link")).unwrap(), "y");
+
+    copy(&at("a/b/x"), &at("new")).unwrap();
+    assert_eq!(fs::read_to_string(at("new/x")).unwrap(), "y");
+    copy(&at("a/b/x"), &at("a/b/x")).unwrap();
+    assert_eq!(fs::read_to_string(at("a/b/x")).unwrap(), "y");
+
+    assert!(copy(&at("a"), &at("a/b/inside")).is_err());
+    assert!(copy(&at("missing"), &at("z")).is_err());
+}
+
+#[test]
+fn a_copy_without_a_caller_stops() {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir_all(root.path().join("a/b")).unwrap();
+    fs::write(root.path().join("a/b/x"), "x").unwrap();
+    let to = root.path().join("new");
+    let error = copy_any(
+        &PlacedPath::here(root.path().join("a")),
+        &PlacedPath::here(to.clone()),
+        &Weak::new(),
+    )
+    .unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+    assert!(!to.join("b").exists());
+}
+
+fn into_image(from: &Path, root: &Path, to: &str) -> Result<(), String> {
+    let wanted = Arc::new(());
+    let to = PlacedPath::in_image(root, Path::new("/work"), to).map_err(|error| error.message)?;
+    let copied = copy_any(
+        &PlacedPath::here(from.to_owned()),
+        &to,
+        &Arc::downgrade(&wanted),
+    );
+    copied.map_err(|error| to.failed(&error, "failed").message)
+}
+
+/// A command in the image has made links there, before a folder is copied onto them.
+#[test]
+fn nothing_is_copied_through_links_that_lead_out() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |path: &str| root.path().join(path);
+    fs::create_dir_all(at("image/work")).unwrap();
+    fs::create_dir_all(at("outside")).unwrap();
+    fs::write(at("outside/file"), "mine").unwrap();
+    fs::create_dir_all(at("from/folder")).unwrap();
+    fs::write(at("from/folder/x"), "new").unwrap();
+    fs::write(at("from/file"), "new").unwrap();
+    symlink(at("outside"), at("image/work/out")).unwrap();
+
+    // A link in the place of a file gives way to the file.
+    symlink(at("outside/file"), at("image/work/file")).unwrap();
+    // One in the place of a folder does not.
+    symlink(at("outside"), at("image/work/folder")).unwrap();
+    let error = into_image(&at("from"), &at("image"), "/work").unwrap_err();
+    assert!(error.contains("`folder`"), "{error}");
+    fs::remove_file(at("image/work/folder")).unwrap();
+    into_image(&at("from"), &at("image"), "/work").unwrap();
+    assert_eq!(fs::read_to_string(at("image/work/file")).unwrap(), "new");
+    assert_eq!(
+        fs::read_to_string(at("image/work/folder/x")).unwrap(),
+        "new"
+    );
+
+    for to in ["out", "out/new", "/work/out/a/b", "../../x", "/../x"] {
+        let error = into_image(&at("from"), &at("image"), to).unwrap_err();
+        assert!(error.contains("is not below"), "{to}: {error}");
+        let error = into_image(&at("from/file"), &at("image"), to).unwrap_err();
+        assert!(error.contains("is not below"), "{to}: {error}");
+    }
+    assert_eq!(fs::read_dir(at("outside")).unwrap().count(), 1);
+    assert_eq!(fs::read_to_string(at("outside/file")).unwrap(), "mine");
+}
+
+#[test]
+fn paths_are_seen_from_the_environment() {
+    let root = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    let at = |path: &str| root.path().join(path);
+    fs::create_dir_all(at("work/sub")).unwrap();
+    fs::write(at("work/file"), "file").unwrap();
+    fs::write(at("top"), "top").unwrap();
+    fs::write(outside.path().join("x"), "secret").unwrap();
+    symlink("sub", at("work/fine")).unwrap();
+    fs::write(at("work/sub/x"), "sub").unwrap();
+    symlink(outside.path(), at("work/out")).unwrap();
+    symlink("/", at("work/slash")).unwrap();
+    let read = |found: Result<PlacedPath, ExecutorError>| {
+        let found = found.map_err(|error| error.message)?;
+        let text = found.files.read(&found.path).and_then(io::read_to_string);
+        text.map_err(|error| found.failed(&error, "failed").message)
+    };
+    let below = |path: &str| at(path).to_str().unwrap().to_owned();
+    for (path, wanted) in [
+        ("file", Some("file")),
+        ("fine/x", Some("sub")),
+        ("sub/../file", Some("file")),
+        ("../top", Some("top")),
+        (&below("work/file"), Some("file")),
+        ("../../x", None),
+        ("out/x", None),
+        ("slash/etc/passwd", None),
+        ("/etc/passwd", None),
+    ] {
+        let found = read(PlacedPath::inside(root.path(), &at("work"), path));
+        assert_eq!(found.as_deref().ok(), wanted, "{path}");
+        assert!(wanted.is_some() || found.unwrap_err().contains("is not below"));
+    }
+    // The same folder as an image, whose commands start in `/work`.
+    for (path, wanted) in [
+        ("file", Some("file")),
+        ("/work/file", Some("file")),
+        ("//top", Some("top")),
+        ("../top", Some("top")),
+        ("/work/out/x", None),
+        ("out/x", None),
+        ("../../x", None),
+    ] {
+        let found = read(PlacedPath::in_image(root.path(), Path::new("/work"), path));
+        assert_eq!(found.as_deref().ok(), wanted, "{path}");
+        assert!(wanted.is_some() || found.unwrap_err().contains("is not below"));
+    }
+}

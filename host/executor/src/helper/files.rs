@@ -1,0 +1,133 @@
+//! Files of a place, which its helper reads and writes: each by one of the helper's own programs.
+
+use std::time::Duration;
+
+use mswea_core::Stop;
+use mswea_helper::protocol::ActionInput;
+use tokio::fs::File;
+
+use super::transfer::{ITSELF, SAID};
+use super::{ANSWERING, HelperAction, HelperEnd, HelperError, HelperSession};
+use crate::capture::Capture;
+
+/// The most bytes of a message.
+const MESSAGE: usize = 4096;
+
+/// Why a file was not read or written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileFault {
+    /// The system there refuses.
+    #[error("{text}")]
+    Failed {
+        /// The number of the error; none if it is not one of the system's.
+        errno: Option<i32>,
+        /// The message.
+        text: String,
+    },
+    /// It took too long, or was to stop.
+    #[error("the time limit is over")]
+    TimedOut,
+    /// The helper has ended.
+    #[error(transparent)]
+    NoHelper(#[from] HelperError),
+}
+
+impl FileFault {
+    /// The error in a message of the helper.
+    pub(crate) fn said(text: String) -> Self {
+        let parts = text.trim().strip_suffix(')');
+        let parts = parts.and_then(|text| text.rsplit_once(" (os error "));
+        let known = parts.and_then(|(text, number)| Some((text, number.parse().ok()?)));
+        match known {
+            Some((text, number)) => Self::Failed {
+                errno: Some(number),
+                text: text.to_owned(),
+            },
+            None => Self::Failed { errno: None, text },
+        }
+    }
+}
+
+impl HelperSession {
+    /// Reads a file that has `most` bytes at most.
+    ///
+    /// # Errors
+    /// [`FileFault`], also if it is longer.
+    pub(crate) async fn read_file(
+        &mut self,
+        path: &str,
+        cwd: Option<&str>,
+        most: usize,
+        limit: Duration,
+        stop: &Stop,
+    ) -> Result<Vec<u8>, FileFault> {
+        self.file_program(&["read", path], cwd, most, limit, stop)
+            .await
+    }
+
+    /// Writes a file, and makes the folders in which it is. If it is a folder and there is a `name`, the file
+    /// is made in there.
+    ///
+    /// # Errors
+    /// [`FileFault`]
+    pub(crate) async fn write_file(
+        &mut self,
+        path: &str,
+        name: &str,
+        content: File,
+    ) -> Result<(), FileFault> {
+        let written = self.pass(["write", path, name], None, Some(content), None);
+        written.await.map_err(FileFault::said)
+    }
+
+    /// Makes a folder and those around it, as far as they are missing.
+    ///
+    /// # Errors
+    /// [`FileFault`]
+    pub(crate) async fn make_folder(&mut self, path: &str, stop: &Stop) -> Result<(), FileFault> {
+        let args = ["make", path];
+        let made = self.file_program(&args, None, MESSAGE, ANSWERING, stop);
+        made.await.map(drop)
+    }
+
+    /// Runs one of the helper's programs for files; returns its output.
+    pub(super) async fn file_program(
+        &mut self,
+        args: &[&str],
+        cwd: Option<&str>,
+        most: usize,
+        limit: Duration,
+        stop: &Stop,
+    ) -> Result<Vec<u8>, FileFault> {
+        let argv = [ITSELF].iter().chain(args).map(|&arg| arg.to_owned());
+        let action = HelperAction {
+            argv: &argv.collect::<Vec<_>>(),
+            env: &[],
+            cwd,
+            grace: Duration::ZERO,
+            input: ActionInput::Empty,
+        };
+        let mut capture = Capture::new(most.max(MESSAGE)).whole();
+        let status = match self.run(&action, &mut capture, limit, stop).await? {
+            HelperEnd::Exited(status) => status,
+            HelperEnd::TimedOut | HelperEnd::Stopped => return Err(FileFault::TimedOut),
+            HelperEnd::Failed { errno, text } => {
+                let errno = Some(errno);
+                return Err(FileFault::Failed { errno, text });
+            }
+        };
+        let (content, _, missing) = capture.raw();
+        match status {
+            0 if missing == 0 && content.len() <= most => Ok(content),
+            0 => Err(FileFault::Failed {
+                errno: Some(libc::EFBIG),
+                text: "File too large".to_owned(),
+            }),
+            _ => {
+                let text = String::from_utf8_lossy(&content);
+                let said = text.rsplit_once(SAID).map_or(&*text, |(_, said)| said);
+                Err(FileFault::said(said.trim().to_owned()))
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Files by their paths: read, written, listed, and their folders made.
+//!
+//! Only regular files are opened: a pipe or a device may never answer, and reading can change it.
+//! [`PlaceFiles::below`] reaches no file outside of its folder, whatever `..` and links say, also if commands
+//! change them at the same time: the kernel follows the path (`openat2`). A kernel before 5.6, or a filter that
+//! does not know the call, follows no link at all.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Component, Path};
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, ftruncate, mkdirat, openat,
+    openat2, statat,
+};
+use rustix::io::Errno;
+
+/// How often a path is followed anew, because folders were moved meanwhile.
+const TRIES: u32 = 100;
+
+/// What is opened as a folder, only to reach what is in it.
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+
+/// Files, by paths.
+#[derive(Debug)]
+pub struct PlaceFiles(Option<OwnedFd>);
+
+/// What there is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A pipe, a socket or a device.
+    Other,
+}
+
+/// What is known of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileFacts {
+    /// What it is.
+    pub kind: FileKind,
+    /// Its length in bytes.
+    pub size: u64,
+    /// Its permissions.
+    pub mode: u32,
+    /// When it was last written to, in seconds since 1970.
+    pub modified: i64,
+}
+
+impl FileKind {
+    fn of(kind: FileType) -> Self {
+        match kind {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Folder,
+            FileType::Symlink => Self::Link,
+            _ => Self::Other,
+        }
+    }
+
+    /// Its letter in the output of the helper.
+    pub fn letter(self) -> char {
+        match self {
+            Self::File => 'f',
+            Self::Folder => 'd',
+            Self::Link => 'l',
+            Self::Other => 'o',
+        }
+    }
+
+    /// The kind with this letter.
+    pub fn of_letter(letter: &str) -> Option<Self> {
+        let all = [Self::File, Self::Folder, Self::Link, Self::Other];
+        all.into_iter()
+            .find(|kind| letter.chars().eq([kind.letter()]))
+    }
+}
+
+impl PlaceFiles {
+    /// All files that this process can reach.
+    pub fn all() -> Self {
+        Self(None)
+    }
+
+    /// Those below `folder`, which may itself be a link. Paths are relative to it, also with a `/` at their
+    /// beginning.
+    ///
+    /// # Errors
+    /// If there is no such folder.
+    pub fn below(folder: &Path) -> io::Result<Self> {
+        let opened = openat(CWD, folder, FOLDER | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self(Some(opened)))
+    }
+
+    /// Whether there are files outside, which it does not reach.
+    pub fn is_bounded(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn open(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC;
+        let mode = match flags.contains(OFlags::CREATE) {
+            true => Mode::from_raw_mode(0o666),
+            false => Mode::empty(),
+        };
+        let Some(root) = &self.0 else {
+            let path = if path.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                path
+            };
+            return Ok(openat(CWD, path, flags, mode)?);
+        };
+        let path = path.strip_prefix("/").unwrap_or(path);
+        let path = Path::new(".").join(path);
+        let bounds = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        for _ in 0..TRIES {
+            match openat2(root, &path, flags, mode, bounds) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::NOSYS | Errno::PERM) => {
+                    return Ok(by_parts(root.as_fd(), &path, flags, mode)?);
+                }
+                opened => return Ok(opened?),
+            }
+        }
+        Err(Errno::AGAIN.into())
+    }
+
+    /// Opens a regular file.
+    ///
+    /// # Errors
+    /// If there is none, or it can't be read.
+    pub fn read(&self, path: &Path) -> io::Result<File> {
+        regular(self.open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?)
+    }
+
+    /// Makes an empty regular file, or empties it.
+    ///
+    /// # Errors
+    /// If it can't be made, or something else has its name.
+    pub fn create(&self, path: &Path) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = regular(self.open(path, flags)?)?;
+        ftruncate(&file, 0)?;
+        Ok(file)
+    }
+
+    /// Opens a folder for reading what is in it.
+    ///
+    /// # Errors
+    /// If there is none, or it can't be read.
+    pub fn folder(&self, path: &Path) -> io::Result<OwnedFd> {
+        self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    /// Makes a folder and those around it, as far as they are missing.
+    ///
+    /// # Errors
+    /// If one can't be made, or something else has its name.
+    pub fn make_folder(&self, path: &Path) -> io::Result<()> {
+        self.made(path).map(drop)
+    }
+
+    fn made(&self, path: &Path) -> io::Result<OwnedFd> {
+        let (parent, name) = match self.open(path, FOLDER) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match (path.parent(), path.file_name()) {
+                    (Some(parent), Some(name)) => (parent, name),
+                    _ => return Err(error),
+                }
+            }
+            opened => return opened,
+        };
+        let parent = self.made(parent)?;
+        match mkdirat(&parent, name, Mode::from_raw_mode(0o777)) {
+            Err(error) if error != Errno::EXIST => return Err(error.into()),
+            _ => {}
+        }
+        // A link that leads nowhere is no folder.
+        let flags = FOLDER | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(openat(&parent, name, flags, Mode::empty())?)
+    }
+
+    /// What there is at a path, with links followed.
+    ///
+    /// # Errors
+    /// If there is nothing, or it can't be reached.
+    pub fn facts(&self, path: &Path) -> io::Result<FileFacts> {
+        facts(self.open(path, OFlags::PATH)?.as_fd())
+    }
+
+    /// What is in a folder, sorted by name. Links are not followed.
+    ///
+    /// # Errors
+    /// If there is none, or it can't be read.
+    pub fn list(&self, path: &Path) -> io::Result<Vec<(OsString, FileKind)>> {
+        let folder = self.folder(path)?;
+        let mut found = Vec::new();
+        for entry in Dir::read_from(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::Unknown => match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                    // It was removed meanwhile.
+                    Err(_) => continue,
+                },
+                kind => kind,
+            };
+            let name = OsString::from_vec(name.to_bytes().to_vec());
+            found.push((name, FileKind::of(kind)));
+        }
+        found.sort();
+        Ok(found)
+    }
+}
+
+/// What is known of an open file.
+///
+/// # Errors
+/// The system's.
+pub fn facts(file: BorrowedFd<'_>) -> io::Result<FileFacts> {
+    let stat = fstat(file)?;
+    Ok(FileFacts {
+        kind: FileKind::of(FileType::from_raw_mode(stat.st_mode)),
+        size: stat.st_size.cast_unsigned(),
+        mode: stat.st_mode & 0o7777,
+        modified: stat.st_mtime,
+    })
+}
+
+/// Follows a path without a link.
+fn by_parts(
+    root: BorrowedFd<'_>,
+    path: &Path,
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
+    let mut parts = path.components().peekable();
+    let mut folder = openat(root, ".", FOLDER | OFlags::CLOEXEC, Mode::empty())?;
+    while let Some(part) = parts.next() {
+        let Component::Normal(name) = part else {
+            match part {
+                Component::CurDir => continue,
+                _ => return Err(Errno::XDEV),
+            }
+        };
+        if parts.peek().is_none() {
+            return openat(&folder, name, flags | OFlags::NOFOLLOW, mode);
+        }
+        let flags = FOLDER | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        folder = openat(&folder, name, flags, Mode::empty())?;
+    }
+    openat(&folder, ".", flags, mode)
+}
+
+/// An open file that is a regular one.
+///
+/// # Errors
+/// If it is a folder, a pipe, or the like.
+pub fn regular(file: OwnedFd) -> io::Result<File> {
+    match facts(file.as_fd())?.kind {
+        FileKind::File => Ok(File::from(file)),
+        FileKind::Folder => Err(Errno::ISDIR.into()),
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no regular file, but a pipe, a socket or a device",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;
