@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use super::fault::{Again, RequestFault};
 use super::grants::Grants;
 use super::http::Http;
-use super::request::{self, Prepared};
+use super::request::{self, LastUrl, Prepared};
 use super::retry::{self, Decision, Retries};
 use super::secrets::Secrets;
 use super::settings::RequestSettings;
@@ -32,6 +32,7 @@ pub(super) struct ModelAccess {
     /// Whether a reply has come from this address in this run, which shows that the address is
     /// right.
     pub has_answered: bool,
+    pub last_url: LastUrl,
 }
 
 /// The state of one exchange.
@@ -117,7 +118,7 @@ impl ModelAccess {
     }
 
     async fn converse(
-        &self,
+        &mut self,
         adapter: &mut dyn Adapter,
         change: &Change,
         view: &[Message],
@@ -184,13 +185,19 @@ impl ModelAccess {
 
     /// Performs one request, as often as the budgets allow.
     async fn send(
-        &self,
+        &mut self,
         adapter: &mut dyn Adapter,
         request: &HttpRequest,
         context: &Context,
         so_far: &mut Progressed<'_>,
     ) -> Result<AdapterNext, ModelError> {
-        let prepared = request::prepare(request, &self.plugin, &self.grants, &self.secrets)?;
+        let prepared = request::prepare(
+            request,
+            &self.plugin,
+            &self.grants,
+            &self.secrets,
+            &mut self.last_url,
+        )?;
         let pace = self.http.pace(&prepared);
         loop {
             so_far.retries.count();
@@ -361,12 +368,17 @@ async fn until_stopped<T, E: From<RequestFault>>(
     stop: &Stop,
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
+    let interrupted = || {
+        let message = "interrupted while waiting for the model";
+        Err(RequestFault::new(ModelFailure::Interrupted, message).into())
+    };
+    if stop.is_stopped() {
+        return interrupted();
+    }
+    // Most calls of an adapter end at once, and need not be registered with the stop.
     tokio::select! {
         biased;
-        () = stop.stopped() => {
-            let message = "interrupted while waiting for the model";
-            Err(RequestFault::new(ModelFailure::Interrupted, message).into())
-        }
         outcome = work => outcome,
+        () = stop.stopped() => interrupted(),
     }
 }

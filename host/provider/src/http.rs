@@ -78,7 +78,7 @@ impl Http {
         let start = Instant::now();
         let mut url = request.url.clone();
         for _ in 0..=MAX_REDIRECTS {
-            let response = self.send_once(request, &url, settings, start).await?;
+            let mut response = self.send_once(request, &url, settings, start).await?;
             let (status, headers) = (response.status(), response.headers());
             let target = target(status, headers, &url);
             let note = match target {
@@ -90,13 +90,14 @@ impl Http {
                 Some(target) => Some(not_followed(status, &url, &target)),
                 None => None,
             };
+            let origin = origin(&url);
+            let decoder = Decoder::of(headers);
             return Ok(StartedResponse {
-                origin: origin(&url),
                 status: status.as_u16(),
-                headers: headers.clone(),
                 redirect: note,
-                decoder: Decoder::of(headers)
-                    .map_err(|coding| fault::unknown_coding(&origin(&url), &coding))?,
+                decoder: decoder.map_err(|coding| fault::unknown_coding(&origin, &coding))?,
+                origin,
+                headers: std::mem::take(response.headers_mut()),
                 response,
                 ahead: None,
                 start,
@@ -123,7 +124,6 @@ impl Http {
         let setup = |message| RequestFault::new(ErrorClass::BadRequest, message).lasting();
         let proxy = proxy::for_url(&self.environment, url).map_err(setup)?;
         let client = self.client(url, proxy.as_ref(), settings).map_err(setup)?;
-        let origin = origin(url);
         let mut builder = client
             .request(request.method.clone(), url.clone())
             .headers(request.headers.clone());
@@ -135,10 +135,10 @@ impl Http {
         match tokio::time::timeout_at(due.at, builder.send()).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => {
-                tracing::debug!(%origin, cause = ?std::error::Error::source(&error), "request failed");
+                tracing::debug!(origin = %origin(url), cause = ?std::error::Error::source(&error), "request failed");
                 Err(fault::on_send(&error, url, proxy.as_ref(), settings))
             }
-            Err(_) => Err(due.fault(&origin)),
+            Err(_) => Err(due.fault(&origin(url))),
         }
     }
 
@@ -275,9 +275,10 @@ impl StartedResponse {
             return Ok(None);
         };
         let mut joined = BytesMut::new();
-        let arrived = first.len() as u64;
-        let is_whole = self.read == 0 && self.response.content_length() == Some(arrived);
-        while !is_whole && joined.len().max(first.len()) < MAX_JOINED {
+        // The client counts the length down, so 0 is left at the end of a body whose length is known.
+        while self.response.content_length() != Some(0)
+            && joined.len().max(first.len()) < MAX_JOINED
+        {
             // The task of the connection passes on one chunk at a time.
             tokio::task::yield_now().await;
             match pin!(self.response.chunk()).poll(&mut Context::from_waker(Waker::noop())) {

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use super::exchange::ModelAccess;
 use super::grants::Grants;
 use super::http::Http;
+use super::request::LastUrl;
 use super::secrets::Secrets;
 use super::settings::RequestSettings;
 use mswea_core::{
@@ -96,6 +97,7 @@ impl ProviderModel {
                 settings,
                 random,
                 has_answered: false,
+                last_url: LastUrl::default(),
             },
             main: AdapterInstance::new(adapter),
             asker,

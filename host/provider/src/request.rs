@@ -37,6 +37,23 @@ pub(super) struct Prepared {
     pub secrets: Vec<String>,
 }
 
+/// The last URL that was parsed: an adapter makes most of its requests to the same one.
+#[derive(Default)]
+pub(super) struct LastUrl(Option<(String, Url)>);
+
+impl LastUrl {
+    fn parse(&mut self, text: &str) -> Result<Url, String> {
+        if let Some((known, url)) = &self.0
+            && known == text
+        {
+            return Ok(url.clone());
+        }
+        let url = parse_url(text)?;
+        self.0 = Some((text.to_owned(), url.clone()));
+        Ok(url)
+    }
+}
+
 /// Checks `request` against the grants of `plugin` and fills in its secrets.
 ///
 /// # Errors
@@ -47,6 +64,7 @@ pub(super) fn prepare(
     plugin: &str,
     grants: &Grants,
     secrets: &Secrets,
+    last_url: &mut LastUrl,
 ) -> Result<Prepared, ModelError> {
     let bad = |what: String| {
         ModelError::new(
@@ -54,7 +72,7 @@ pub(super) fn prepare(
             format!("the plugin `{plugin}` made an invalid request: {what}"),
         )
     };
-    let url = parse_url(&request.url).map_err(bad)?;
+    let url = last_url.parse(&request.url).map_err(bad)?;
     grants.check_host(plugin, &url)?;
     let method = Method::from_bytes(request.method.as_bytes())
         .ok()
@@ -315,7 +333,9 @@ mod tests {
                 headers: vec![header.clone()],
                 body: b"{}".to_vec().into(),
             };
-            match (prepare(&request, "p", &grants, &secrets), expected) {
+            let mut last_url = LastUrl::default();
+            let prepared = prepare(&request, "p", &grants, &secrets, &mut last_url);
+            match (prepared, expected) {
                 (Ok(prepared), None) => {
                     assert_eq!(prepared.headers.len(), 1);
                     assert!(!format!("{:?}", prepared.headers).contains("hidden"));

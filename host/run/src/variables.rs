@@ -66,17 +66,15 @@ impl Known {
 }
 
 impl Variables {
-    /// Begins with `base`: config values, then variables of the environment. Plugins from outside
-    /// get the values without the secrets that `redact` removes.
-    pub fn new(templates: Arc<Templates>, base: Object, redact: Redact) -> Self {
-        let mut known = Known {
-            base: Object::new(),
+    /// Begins with `clean`: config values without secrets. Of variables that are added, plugins from
+    /// outside get the values without the secrets that `redact` removes.
+    pub fn new(templates: Arc<Templates>, clean: Object, redact: Redact) -> Self {
+        let known = Known {
+            base: clean,
             weak: BTreeSet::new(),
             of_tools: BTreeSet::new(),
             hidden: Object::new(),
         };
-        known.hide(&base, redact);
-        known.base = base;
         Self {
             templates,
             redact,
@@ -230,7 +228,8 @@ mod tests {
         }
         let base = object(&json!({"task": "t", "env": {"TOKEN": "1", "PAGER": "cat"}}));
         let templates = Arc::new(Templates::new());
-        let variables = Variables::new(templates, base, redact);
+        let variables = Variables::new(templates, Object::new(), redact);
+        variables.add(base);
         let none = Object::new();
         let template = "{{ task }} {{ env.TOKEN }} {{ env.PAGER }}";
         for (token, shown) in [("1", "[redacted]"), ("2", "[redacted]")] {

@@ -61,7 +61,8 @@ impl Runtime {
         let global = self.global.clone()?;
         let secrets = Arc::new(keys::secrets(config));
         let tools = toolset::read(&job)?;
-        let variables = self.variables(&job, &secrets);
+        let redacted = config.redacted();
+        let variables = self.variables(&job, &redacted, &secrets);
         variables.add(toolset::variables(config, tools.as_ref()));
         let setup = RoleSetup {
             runtime: self,
@@ -83,7 +84,7 @@ impl Runtime {
         let commands = startup_commands(&job, &variables, context.front.as_ref()).await?;
         let inner = environment_of(&job, secret_names, commands, tools.as_ref())?;
         let executor = placed(&job, inner, &others, &settings, own_files)?;
-        let (state, first) = beginning(&job, Value::Array(roles.report));
+        let (state, first) = beginning(&job, redacted, Value::Array(roles.report));
         let parts = Parts {
             model: roles.model,
             parser: roles.roles.parser,
@@ -117,11 +118,19 @@ impl Runtime {
         self.loader.expect(names.map(String::as_str));
     }
 
-    /// The variables of the templates.
-    pub(crate) fn variables(&self, job: &Job<'_>, secrets: &Secrets) -> Arc<Variables> {
+    /// The variables of the templates; `redacted` is the job's config without secrets.
+    pub(crate) fn variables(
+        &self,
+        job: &Job<'_>,
+        redacted: &Value,
+        secrets: &Secrets,
+    ) -> Arc<Variables> {
         let config = job.config;
-        let base = wiring::base_variables(config, job.task);
-        let variables = Variables::new(self.templates.clone(), base, mswea_config::redacted);
+        let clean = wiring::config_variables(redacted);
+        let variables = Variables::new(self.templates.clone(), clean, mswea_config::redacted);
+        for (name, value) in wiring::base_variables(config, job.task) {
+            variables.set(&name, value);
+        }
         Arc::new(if config.mini {
             let known = secret_names(config, secrets, Vec::new());
             variables.over(wiring::process_variables(&known))
@@ -268,14 +277,14 @@ impl PreparedRun {
     }
 }
 
-/// The state in which the run begins, and its first event.
-fn beginning(job: &Job<'_>, plugins: Value) -> (State, Event) {
+/// The state in which the run begins, and its first event. `redacted` is the config without secrets.
+fn beginning(job: &Job<'_>, redacted: Value, plugins: Value) -> (State, Event) {
     match &job.from {
         Some(earlier) if earlier.forked().is_none() => {
-            let resumed = Earlier::resumed(job.config.redacted(), plugins);
+            let resumed = Earlier::resumed(redacted, plugins);
             (earlier.state().clone(), resumed)
         }
-        _ => (State::default(), started(job, plugins)),
+        _ => (State::default(), started(job, redacted, plugins)),
     }
 }
 
@@ -311,14 +320,14 @@ fn bad_value(job: &Job<'_>, key: &'static str) -> impl FnOnce(String) -> SetupEr
     }
 }
 
-/// The first event of a new run.
-pub(crate) fn started(job: &Job<'_>, plugins: Value) -> Event {
+/// The first event of a new run. `redacted` is the config without secrets.
+pub(crate) fn started(job: &Job<'_>, redacted: Value, plugins: Value) -> Event {
     Event::RunStarted {
         format: FORMAT.to_owned(),
         run_id: job.run_id.to_owned(),
         host_version: env!("CARGO_PKG_VERSION").to_owned(),
         task: job.task.to_owned(),
-        config: job.config.redacted(),
+        config: redacted,
         plugins,
         parent: job.from.as_ref().and_then(Earlier::parent),
     }

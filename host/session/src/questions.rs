@@ -31,7 +31,8 @@ impl Runtime {
         let replayed = Replayed::of(config)?;
         let global = self.global.clone()?;
         let secrets = Arc::new(keys::secrets(config));
-        let variables = self.variables(&job, &secrets);
+        let redacted = config.redacted();
+        let variables = self.variables(&job, &redacted, &secrets);
         // The file is made once the model can be asked.
         let context = Context {
             clock: job.clock.clone(),
@@ -65,7 +66,7 @@ impl Runtime {
             consecutive_timeouts: 0,
             execution_seconds: seconds(agent.total_execution_timeout).as_secs_f64(),
         };
-        let first = started(&job, roles.report.into());
+        let first = started(&job, redacted, roles.report.into());
         Inquiry::begin(
             roles.model,
             Arc::new(roles.prices),

@@ -112,17 +112,22 @@ pub fn provider_settings(config: &Config, is_patient: bool) -> mswea_provider::R
     }
 }
 
-/// The first variables of templates: the settings of the agent and the model, the task, the name of
-/// the `shell` of commands, and whether all commands share one (`shared_shell`). The environment adds
-/// its own, and the loop its counters.
+/// The first variables of templates: the settings of the agent and the model in a config without
+/// secrets.
+pub fn config_variables(redacted: &Value) -> Object {
+    let sections = ["agent", "model"].into_iter();
+    let values = sections.filter_map(|section| redacted.get(section)?.as_object());
+    values
+        .flatten()
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect()
+}
+
+/// The variables that are set over those of the config: the task, the name of the `shell` of commands, and
+/// whether all commands share one (`shared_shell`). The environment adds its own, and the loop its
+/// counters.
 pub fn base_variables(config: &Config, task: &str) -> Object {
     let mut base = Object::new();
-    let whole = config.redacted();
-    for section in ["agent", "model"] {
-        if let Some(Value::Object(values)) = whole.get(section) {
-            base.extend(values.clone());
-        }
-    }
     base.insert("task".into(), task.into());
     if config.mini {
         // mini-swe-agent takes the folder from the config, also if it is empty.

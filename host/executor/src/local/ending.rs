@@ -18,6 +18,8 @@ const KILLING: Duration = Duration::from_secs(3);
 
 /// How many groups of runs are ended at once: runs whose processes can't be killed delay few others.
 const GROUPS: usize = 4;
+/// The least time between the beginnings of two groups: runs that end meanwhile are one group.
+const GATHERING: Duration = Duration::from_millis(20);
 
 /// A run that waits for its end.
 struct EndingRun {
@@ -30,6 +32,9 @@ struct EndingRun {
 
 static WAITING: Mutex<Vec<EndingRun>> = Mutex::new(Vec::new());
 static PERMITS: Semaphore = Semaphore::const_new(GROUPS);
+/// When the last group began.
+static BEGUN: tokio::sync::Mutex<Option<tokio::time::Instant>> =
+    tokio::sync::Mutex::const_new(None);
 
 /// Ends all processes of `target`, which are those of one run; returns those that could not be ended.
 pub(super) async fn end(target: ProcessTarget, is_present: bool) -> Vec<String> {
@@ -40,17 +45,28 @@ pub(super) async fn end(target: ProcessTarget, is_present: bool) -> Vec<String> 
         is_present,
         left,
     });
-    let permit = tokio::select! {
+    let turn = async {
+        let permit = PERMITS.acquire().await;
+        let mut begun = BEGUN.lock().await;
+        if let Some(begun) = *begun {
+            tokio::time::sleep_until(begun + GATHERING).await;
+        }
+        let group = std::mem::take(&mut *waiting());
+        if !group.is_empty() {
+            *begun = Some(tokio::time::Instant::now());
+        }
+        (permit, group)
+    };
+    let (permit, group) = tokio::select! {
         biased;
         // Another run took this one with it.
         names = &mut named => return names.unwrap_or_default(),
-        permit = PERMITS.acquire() => permit,
+        turn = turn => turn,
     };
     let Ok(permit) = permit else {
         return Vec::new();
     };
     // It may be empty: another run took this one with it.
-    let group = std::mem::take(&mut *waiting());
     if !group.is_empty() {
         let end = move || {
             let _permit = permit;

@@ -40,6 +40,20 @@ impl Chain {
         Self { links }
     }
 
+    /// Whether there are no processors, so that the view is the history.
+    pub fn is_empty(&self) -> bool {
+        self.links.is_empty()
+    }
+
+    /// The change of the view of a chain without processors; `new` are the messages from `start`
+    /// on.
+    pub fn pass_on<M: Borrow<Message>>(start: usize, new: &[M]) -> Change {
+        Change {
+            start,
+            messages: light(new),
+        }
+    }
+
     /// Discards the state of all processors: the next change has to begin at 0.
     pub fn forget(&mut self) {
         for link in &mut self.links {
@@ -57,10 +71,7 @@ impl Chain {
         asker: &mut dyn Asker,
     ) -> (Change, Vec<ChainFault>) {
         let mut faults = Vec::new();
-        let mut change = Change {
-            start,
-            messages: light(&history[start..]),
-        };
+        let mut change = Self::pass_on(start, &history[start..]);
         for index in 0..self.links.len() {
             let (before, rest) = self.links.split_at_mut(index);
             let link = &mut rest[0];

@@ -7,6 +7,7 @@ use super::patience::unless_over;
 use super::person::{MEMORY, aside};
 use super::sampling::SampledReply;
 use crate::agent::Agent;
+use crate::history::Chain;
 use crate::next::exceeded;
 use crate::state::{Phase, plausible_cost};
 use mswea_core::{Change, End, Event, ModelError, ModelFailure, PersonMode, Progress, Reply, View};
@@ -71,11 +72,15 @@ impl Agent {
 
     /// The change of the view, computed by the processors.
     pub(crate) async fn view(&mut self) -> Result<Change, End> {
-        let (history, stable) = {
+        let history = {
             let state = self.recorder.state();
-            (state.messages.clone(), state.stable)
+            self.seen = self.seen.min(state.stable);
+            if self.parts.history.is_empty() {
+                // The messages that the model has are not touched.
+                return Ok(Chain::pass_on(self.seen, &state.messages[self.seen..]));
+            }
+            state.messages.clone()
         };
-        self.seen = self.seen.min(stable);
         let time_left = self.time_left();
         let mut asker = LoopAsker {
             model: &mut *self.parts.model,
@@ -161,15 +166,16 @@ impl Agent {
                 "the price of this model is unknown, so the cost limit can't be kept: give it with `--price in=..,out=..`, or drop the limit with `-l 0`",
             ));
         }
-        self.record(&Event::Reply {
-            reply: reply.clone(),
+        let event = Event::Reply {
+            reply,
             cost,
             timestamp: self.context.clock.now(),
-        })?;
-        self.show(&Progress::Replied {
-            reply: &reply,
-            cost,
-        });
+        };
+        self.record(&event)?;
+        if let Event::Reply { reply, cost, .. } = &event {
+            let cost = *cost;
+            self.show(&Progress::Replied { reply, cost });
+        }
         self.update_variables();
         match is_paid {
             true => self.parts.global.check(),
