@@ -94,4 +94,5 @@ mod traps;
 mod trust;
 mod typed_ahead;
 mod views;
+mod watchdog;
 mod workers;

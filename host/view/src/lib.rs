@@ -10,6 +10,7 @@
 //! has made. A request that was sent is made anew by the host (`sent`), which has the plugins.
 
 mod answers;
+mod blanked;
 mod card;
 mod compare;
 mod door;

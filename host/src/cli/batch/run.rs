@@ -33,6 +33,8 @@ pub(super) const FRAME: Duration = Duration::from_millis(500);
 /// What differs between the commands that run batches.
 pub(in crate::cli) struct BatchPlan<'a> {
     pub(in crate::cli) dir: &'a Path,
+    /// The directory, if it is open already.
+    pub(in crate::cli) opened: Option<BatchFolder>,
     /// Of the file, if one is named; else those of the directory are worked on.
     pub(in crate::cli) instances: Option<Vec<BatchInstance>>,
     pub(in crate::cli) select: &'a SelectArgs,
@@ -94,6 +96,7 @@ pub fn run(args: &BatchRunArgs) -> Result<ExitCode, Failure> {
     let instances = given(args, &sources)?;
     work_on(BatchPlan {
         dir: &args.dir,
+        opened: None,
         instances,
         select: &args.select,
         redo: redo(args),
@@ -226,7 +229,7 @@ pub(super) fn redo(args: &BatchRunArgs) -> Redo {
 }
 
 /// Opens the directory, and works on it to the end.
-pub(in crate::cli) fn work_on(plan: BatchPlan<'_>) -> Result<ExitCode, Failure> {
+pub(in crate::cli) fn work_on(mut plan: BatchPlan<'_>) -> Result<ExitCode, Failure> {
     limits::raise_open_files();
     let tokio = output::runtime_for_many()?;
     let runtime =
@@ -235,7 +238,7 @@ pub(in crate::cli) fn work_on(plan: BatchPlan<'_>) -> Result<ExitCode, Failure> 
     panics::on_panic(move || last_words.last_words());
     let code = tokio.block_on(async {
         let stop = signals::stop()?;
-        let code = opened(&plan, runtime.clone(), &stop).await;
+        let code = opened(&mut plan, runtime.clone(), &stop).await;
         runtime.swept(&stop).await;
         code
     });
@@ -244,7 +247,7 @@ pub(in crate::cli) fn work_on(plan: BatchPlan<'_>) -> Result<ExitCode, Failure> 
 }
 
 async fn opened(
-    plan: &BatchPlan<'_>,
+    plan: &mut BatchPlan<'_>,
     runtime: Arc<Runtime>,
     stop: &Stop,
 ) -> Result<ExitCode, Failure> {
@@ -271,7 +274,10 @@ async fn opened(
     let model = plan.files.and_then(MoreFiles::model_name);
     let model = model.or_else(|| job.config.common().model.model_name.clone());
     let model = model.unwrap_or_default();
-    let mut folder = BatchFolder::open(plan.dir).map_err(failure)?;
+    let mut folder = match plan.opened.take() {
+        Some(folder) => folder,
+        None => BatchFolder::open(plan.dir).map_err(failure)?,
+    };
     let predictions = Predictions::open(plan.dir, &model).map_err(failure)?;
     let mut predictions = predictions.of_begun(plan.files.is_some_and(MoreFiles::predicts_begun));
     folder.add(&known).map_err(failure)?;
