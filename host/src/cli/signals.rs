@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use anyhow::Context as _;
 use mswea_core::{Stop, StopSource};
 
-use super::panics;
+use super::{panics, signal_mask};
 
 /// How long the thread of the loops may take to notice a signal. It answers at once unless a file system hangs.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -76,8 +76,10 @@ fn watch_also(
         }
     });
     let (ready, made) = std::sync::mpsc::channel();
+    signal_mask::block();
     let thread = thread::Builder::new().name("signals".to_owned());
     thread.spawn(move || {
+        signal_mask::unblock();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -192,6 +194,7 @@ pub fn mind_interrupts() {
 
 /// Lets signals end the program again, after the run has ended.
 pub fn let_go() {
+    signal_mask::unblock();
     for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         if !is_ignored(SignalKind::from_raw(number)).unwrap_or(true) {
             // SAFETY: as above.

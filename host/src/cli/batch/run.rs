@@ -8,15 +8,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 
 use super::dataset::named_rows;
+use super::more_files::{BatchStart, MoreFiles};
 use crate::cli::args::{BatchRunArgs, RunArgs, SelectArgs, WorkArgs};
 use crate::cli::exit::ExitCode;
 use crate::cli::front::{self, BatchFront};
 use crate::cli::output::{self, Failure};
 use crate::cli::{limits, panics, signals};
 use mswea_batch::{
-    BatchConfig, BatchEnd, BatchError, BatchFolder, BatchInstance, BatchJob, BatchLimits,
-    BatchResult, BatchWatcher, BatchWhy, ExitStatuses, FieldTemplates, FrozenBatch, InstanceCourse,
-    MachineFloor, Predictions, Redo, ResultFiles, Selection, TaskCompletion, preflight, work,
+    BatchConfig, BatchEnd, BatchError, BatchFolder, BatchInstance, BatchJob, BatchLimits, BatchWhy,
+    ExitStatuses, FieldTemplates, FrozenBatch, InstanceCourse, MachineFloor, Predictions, Redo,
+    ResultFiles, Selection, TaskCompletion, preflight, work,
 };
 use mswea_config::Sources;
 use mswea_core::{Object, Stop};
@@ -58,35 +59,6 @@ pub(in crate::cli) enum BatchSources {
     Common(Sources),
     /// Each instance's own, by its id.
     Own(Vec<(String, Sources)>),
-}
-
-/// How a batch begins.
-pub(in crate::cli) struct BatchStart<'a> {
-    /// The results that there are already.
-    pub(in crate::cli) done: &'a [BatchResult],
-    /// How many instances are run.
-    pub(in crate::cli) left: usize,
-    /// How many entries `preds.json` has, if they are not redone.
-    pub(in crate::cli) predicted: usize,
-}
-
-/// The files of a command that has some beside those of a batch.
-pub(in crate::cli) trait MoreFiles {
-    /// The name of the model in the predictions, if it is not that of the config.
-    fn model_name(&self) -> Option<String>;
-    /// Whether an instance whose agent has not begun has no prediction.
-    fn predicts_begun(&self) -> bool {
-        false
-    }
-
-    /// The batch begins. The watcher is told what happens further, and tells `front`.
-    fn begin(
-        &self,
-        start: &BatchStart<'_>,
-        front: Arc<BatchFront>,
-    ) -> Result<Arc<dyn BatchWatcher>, Failure>;
-    /// The batch has ended: what is left is written.
-    fn end(&self) -> Result<(), Failure>;
 }
 
 /// Runs the instances of a file.
@@ -274,10 +246,9 @@ async fn opened(
     let model = plan.files.and_then(MoreFiles::model_name);
     let model = model.or_else(|| job.config.common().model.model_name.clone());
     let model = model.unwrap_or_default();
-    let mut folder = match plan.opened.take() {
-        Some(folder) => folder,
-        None => BatchFolder::open(plan.dir).map_err(failure)?,
-    };
+    let opened = plan.opened.take();
+    let opened = opened.map_or_else(|| BatchFolder::open(plan.dir), Ok);
+    let mut folder = opened.map_err(failure)?;
     let predictions = Predictions::open(plan.dir, &model).map_err(failure)?;
     let mut predictions = predictions.of_begun(plan.files.is_some_and(MoreFiles::predicts_begun));
     folder.add(&known).map_err(failure)?;
