@@ -370,7 +370,9 @@ fn what_only_a_resumed_run_names_is_blanked() {
     let Some(terminal) = Terminal::start(inspect, 200, 30) else {
         return;
     };
-    let screen = terminal.until("step 0 of");
+    let screen = terminal.until("are not blanked");
+    let lines: Vec<&str> = screen.trim_end().lines().collect();
+    assert!(lines[lines.len() - 2].starts_with("step 0 of"), "{screen}");
     assert_eq!(screen.matches("are not blanked").count(), 1, "{screen}");
     terminal.keys(&["q"]);
     terminal.ends(0);

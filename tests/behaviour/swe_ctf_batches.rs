@@ -186,7 +186,7 @@ fn no_other_call_works_in_the_directory_while_the_instances_are_read() {
         "env": {"deployment": {"type": "local"}},
         "problem_statement": {"type": "github", "github_url": "https://github.com/o/r/issues/5", "id": "later"},
     }]);
-    let server = Server::start(Scenario::new([]));
+    let server = Server::start(Scenario::always(Turn::tool_call("submit", json!({}))));
     let mut reads = host
         .file("tasks.json", both.to_string())
         .env("GITHUB_API_URL", api)
