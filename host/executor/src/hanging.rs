@@ -9,7 +9,7 @@
 //! there for the same name. So after the first start or look that hangs, all starts are left to other threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -131,14 +131,12 @@ struct AttendedEntry<'a>(&'a ProcessStart);
 
 impl<'a> AttendedEntry<'a> {
     fn new(process: &'a ProcessStart, limit: &StartLimit<'_>) -> Self {
-        static THREAD: OnceLock<bool> = OnceLock::new();
-        THREAD.get_or_init(|| {
+        static THREAD: Once = Once::new();
+        THREAD.call_once(|| {
             let thread = thread::Builder::new().name("hanging".to_owned());
-            let spawned = thread.spawn(look);
-            if let Err(error) = &spawned {
+            if let Err(error) = thread.spawn(look) {
                 tracing::debug!(%error, "no thread looks for starts that hang");
             }
-            spawned.is_ok()
         });
         let mut attended = lock();
         attended.starts.push(AttendedStart {

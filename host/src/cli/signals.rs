@@ -85,7 +85,10 @@ fn watch_also(
             .build();
         let runtime = match runtime {
             Ok(runtime) => runtime,
-            Err(error) => return drop(ready.send(Err(error))),
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return;
+            }
         };
         runtime.block_on(async {
             let signals = EndSignals::new(user);
@@ -152,7 +155,9 @@ impl EndSignals {
                 is_interrupt = self.next() => {
                     match is_interrupt {
                         true => on_interrupt(),
-                        false => drop(source.stop()),
+                        false => {
+                            source.stop();
+                        }
                     }
                     let limit = if unanswered.is_some() { ANSWER_AT_ONCE } else { ANSWER };
                     let (answer, answered) = oneshot::channel();
