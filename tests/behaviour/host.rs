@@ -28,6 +28,7 @@ use tempfile::TempDir;
 use crate::printed::Printed;
 use crate::processes;
 use crate::run::{Run, journal, shown};
+use crate::watchdog::WatchedGroup;
 pub use rustix::process::Signal;
 
 /// The default time limit of a run.
@@ -242,6 +243,7 @@ impl Host {
             .process_group(0)
             .spawn()
             .unwrap();
+        let group = WatchedGroup::new(child.id());
         if let (Some(text), Some(mut pipe)) = (self.stdin, child.stdin.take()) {
             // The program may end without reading.
             thread::spawn(move || pipe.write_all(&text).ok());
@@ -283,6 +285,7 @@ impl Host {
             trajectory,
             dir,
             child,
+            group: Some(group),
             stdout,
             stderr,
             unread,
@@ -314,6 +317,8 @@ fn output_argument(args: &[OsString]) -> Option<OsString> {
 /// A run that has not ended yet. Dropping it kills it.
 pub struct Running {
     child: Child,
+    /// Until it has been waited for.
+    group: Option<WatchedGroup>,
     args: Vec<OsString>,
     dir: PathBuf,
     trajectory: PathBuf,
@@ -408,6 +413,7 @@ impl Running {
     pub fn wait(mut self) -> Run {
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
+                self.group = None;
                 break status;
             }
             if Instant::now() >= self.end {

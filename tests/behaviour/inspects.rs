@@ -341,6 +341,44 @@ fn without_a_terminal_it_says_what_else_shows_runs() {
 }
 
 #[test]
+fn what_only_a_resumed_run_names_is_blanked() {
+    let server = commands(&["echo the key is hunter2-hunter2", "true"]);
+    let host = Host::new().server(&server).task("x");
+    let root = Arc::clone(&host.root);
+    host.args(["--step-limit", "1"]).run().expect(3);
+    let host = Host::inside(root).file("keys", "OTHER_API_KEY=hunter1-hunter1\n");
+    let file = host.dir().join("keys");
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let setting = format!("model.secrets_file={}", file.display());
+    let more = ["resume", "traj.json", "--step-limit", "2", "-c", &setting];
+    let run = host.args(more).run().expect(3);
+    let view = View::of(Host::after(&run), &["."]);
+    let path = format!("/api/run?id={}", view.id("x"));
+    assert!(view.get(&path).body.contains("hunter2"));
+    // The file is read again when it has changed.
+    fs::write(&file, "OTHER_API_KEY=hunter2-hunter2\n").unwrap();
+    let end = Instant::now() + Duration::from_secs(30);
+    while view.get(&path).body.contains("hunter2") && Instant::now() < end {
+        thread::sleep(Duration::from_millis(100));
+    }
+    let whole = view.get(&path).body;
+    assert!(whole.contains("the key is [secret removed]"), "{whole}");
+    assert!(!whole.contains("hunter2"), "{whole}");
+    // One that may not be used is a warning, which is not printed into the screen.
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    let inspect = Host::after(&run).args(["inspect", "traj.json"]);
+    let Some(terminal) = Terminal::start(inspect, 200, 30) else {
+        return;
+    };
+    let screen = terminal.until("are not blanked");
+    let lines: Vec<&str> = screen.trim_end().lines().collect();
+    assert!(lines[lines.len() - 2].starts_with("step 0 of"), "{screen}");
+    assert_eq!(screen.matches("are not blanked").count(), 1, "{screen}");
+    terminal.keys(&["q"]);
+    terminal.ends(0);
+}
+
+#[test]
 fn what_a_secrets_file_holds_is_blanked() {
     let server = commands(&["echo the key is hunter2-hunter2"]);
     let secrets = "OTHER_API_KEY=hunter2-hunter2\n";

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ use mswea_host::executor::Owner;
 use scripted_server::{Fault, Server, Turn};
 
 use crate::host::{Host, Running, Signal};
-use crate::needs::Need;
+use crate::needs::{Need, namespaces};
 use crate::readers::on_a_small_disk;
 use crate::run::Run;
 use crate::story::turns;
@@ -252,4 +252,134 @@ fn while_a_large_folder_of_its_own_is_removed() {
     });
     let run = end(running).expect(130);
     assert_eq!(run.exit_status(), "Interrupted");
+}
+
+/// Mounts a file system at the folder `$1` that does not answer, for as long as descriptor 9 is open.
+const DEAD: &str =
+    "exec 9<>/dev/fuse && mount -i -t fuse -o fd=9,rootmode=40000,user_id=0,group_id=0 none";
+
+/// Runs the host where the folder `dead` does not answer; none if the test may not mount.
+fn beside_a_dead_folder(host: Host) -> Option<Host> {
+    let works = |script: &str| {
+        let mut unshare = Command::new("unshare");
+        unshare.args([namespaces(), "sh", "-c", script]);
+        unshare.status().is_ok_and(|status| status.success())
+    };
+    if !Need::Mounts.is_met() || !works(&format!("{DEAD} /mnt")) {
+        return None;
+    }
+    let user = namespaces();
+    let script = format!(
+        "#!/bin/sh\nmkdir dead\nexec unshare {user} sh -c '{DEAD} dead && exec \"$0\" \"$@\"' \"{}\" \"$@\"\n",
+        env!("CARGO_BIN_EXE_mswea-host")
+    );
+    let host = host.file("beside", script);
+    let program = host.dir().join("beside");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    Some(host.program(&program))
+}
+
+/// A run whose working folder does not answer from its second command on.
+fn in_a_dying_folder(turn: Turn, timeout: u32) -> Option<(Running, Server)> {
+    let die = format!("{DEAD} \"$PWD\" && setsid sleep 300 >/dev/null 2>&1 &\nsleep 0.3");
+    let server = turns([Turn::commands(&[&die]), turn, Turn::fault(Fault::Silence)]);
+    let host = beside_a_dead_folder(Host::new().server(&server).task("x"))?;
+    let place = host.dir().join("place");
+    fs::create_dir(&place).unwrap();
+    let running = host
+        .args(["--cwd".as_ref(), place.as_os_str()])
+        .args(["-c", &format!("environment.timeout={timeout}")])
+        // The salvage command does not start, either.
+        .args(["-c", "agent.salvage_timeout=1"])
+        .spawn();
+    Some((running, server))
+}
+
+#[test]
+fn a_command_whose_folder_hangs_keeps_its_time_limit() {
+    let hanging = Turn::commands(&["touch never"]);
+    let Some((mut running, server)) = in_a_dying_folder(hanging, 1) else {
+        return;
+    };
+    running.until("the third query", |_| server.served() == 3);
+    let run = end(running).expect(130);
+    let outputs = run.events("output");
+    assert!(outputs[1].to_string().contains("timed out"), "{outputs:?}");
+    assert_eq!(run.exit_status(), "Interrupted");
+}
+
+#[test]
+fn while_a_command_does_not_start() {
+    for signals in [1, 2] {
+        let hanging = Turn::commands(&["touch never"]);
+        let Some((mut running, server)) = in_a_dying_folder(hanging, 600) else {
+            return;
+        };
+        running.until("the second command", |run| {
+            let journal = run.journal();
+            let actions = journal.iter().filter(|it| it["event"] == "action");
+            actions.count() == 2
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        if signals == 2 {
+            running.signal(Signal::INT);
+        }
+        let run = end(running).expect(130);
+        assert_eq!(run.exit_status(), "Interrupted");
+        assert_eq!(run.events("run_ended").len(), 1);
+        assert_eq!(server.served(), 2);
+    }
+}
+
+#[test]
+fn while_the_working_folder_is_looked_at() {
+    for is_stopped in [true, false] {
+        let server = silent_after("true");
+        let host = Host::new().server(&server).task("x");
+        let Some(host) = beside_a_dead_folder(host) else {
+            return;
+        };
+        let timeout = if is_stopped { 600 } else { 1 };
+        let place = host.dir().join("dead/place");
+        let mut running = host
+            .args(["--cwd".as_ref(), place.as_os_str()])
+            .args(["-c", &format!("environment.timeout={timeout}")])
+            .spawn();
+        if is_stopped {
+            running.until("the start of the run", |run| !run.journal().is_empty());
+            std::thread::sleep(Duration::from_millis(300));
+            assert_eq!(end(running).expect(130).exit_status(), "Interrupted");
+        } else {
+            let run = running.wait();
+            assert_eq!(run.status, 6, "{run}");
+            run.says(&["dead/place` has not answered for 1 seconds"]);
+        }
+    }
+}
+
+/// A folder of `PATH` is looked at by the thread of the loop itself.
+#[test]
+fn while_the_thread_of_the_loop_is_blocked() {
+    for (signals, limit) in [(1, 14), (2, 5)] {
+        let server = silent_after("true");
+        let host = Host::new().server(&server).task("x");
+        let Some(host) = beside_a_dead_folder(host) else {
+            return;
+        };
+        let dead = host.dir().join("dead");
+        let mut running = host
+            .args(["-c", &format!("environment.env.PATH={}", dead.display())])
+            .spawn();
+        running.until("the head", |run| run.stderr().contains("trajectory:"));
+        std::thread::sleep(Duration::from_secs(1));
+        let asked = Instant::now();
+        if signals == 2 {
+            running.signal(Signal::INT);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        running.signal(Signal::INT);
+        let run = running.wait().expect(130);
+        assert!(asked.elapsed() < Duration::from_secs(limit), "{run}");
+        run.says(&["has not answered to the signal", "recorded"]);
+    }
 }

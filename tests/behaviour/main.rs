@@ -96,4 +96,5 @@ mod traps;
 mod trust;
 mod typed_ahead;
 mod views;
+mod watchdog;
 mod workers;

@@ -76,7 +76,7 @@ impl Need {
     }
 
     fn missing(self) -> &'static Option<String> {
-        static FOUND: [OnceLock<Option<String>>; 20] = [const { OnceLock::new() }; 19];
+        static FOUND: [OnceLock<Option<String>>; 20] = [const { OnceLock::new() }; 20];
         FOUND[self as usize].get_or_init(|| match self {
             Self::Docker | Self::Podman => engine(self.name()),
             Self::OwnDaemon => Self::Docker

@@ -172,3 +172,31 @@ fn challenges_of_a_batch_are_killed_and_begin_anew() {
     assert_eq!(preds["one"]["model_patch"], "flag{one}");
     assert!(dir.join("out/.redone").is_dir());
 }
+
+/// The directory stays locked between the first challenge that is put there and the work.
+#[test]
+fn no_other_call_works_in_the_directory_while_the_instances_are_read() {
+    let host = host();
+    // It accepts connections, and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let api = format!("http://{}", silent.local_addr().unwrap());
+    let tasks = std::fs::read_to_string(host.dir().join("tasks.json")).unwrap();
+    let mut tasks: Vec<serde_json::Value> = serde_json::from_str(&tasks).unwrap();
+    let both = json!([tasks.remove(0), {
+        "env": {"deployment": {"type": "local"}},
+        "problem_statement": {"type": "github", "github_url": "https://github.com/o/r/issues/5", "id": "later"},
+    }]);
+    let server = Server::start(Scenario::always(Turn::tool_call("submit", json!({}))));
+    let mut reads = host
+        .file("tasks.json", both.to_string())
+        .env("GITHUB_API_URL", api)
+        .args(words(&server))
+        .spawn();
+    reads.until_file("out/.challenges/one");
+    let (_connection, _) = silent.accept().unwrap();
+    let second = json!([tasks.remove(0)]);
+    let second = Host::beside(&reads).file("tasks.json", second.to_string());
+    let run = second.args(words(&server)).run().expect(2);
+    run.says(&["another process works on", "/out`"]);
+    assert!(server.requests().is_empty());
+}

@@ -43,7 +43,10 @@ fn of_variables_that_are_not_named_only_keys_are_read() {
         let warns = run.stderr.contains("--env_var_path=.env");
         assert_eq!(warns, named.is_none(), "{run}");
         if warns {
-            run.says(&["`OPENAI_API_BASE`, `GITHUB_API_URL`, `HTTPS_PROXY`"]);
+            run.says(&[
+                "`OPENAI_API_BASE`, `GITHUB_API_URL`, `HTTPS_PROXY`",
+                "keys taken from `.env` in the current folder: `OPENAI_API_KEY`\n",
+            ]);
         }
     }
     // A key for the server that the user has named.
@@ -55,7 +58,11 @@ fn of_variables_that_are_not_named_only_keys_are_read() {
     let base = format!("--agent.model.api_base={}", server.url());
     let more = ["--config=mine.yaml", "--agent.model.api_key=$MY_KEY", &base];
     let run = host.args(words(&more)).run().expect(0);
-    assert!(!run.stderr.contains(".env"), "{run}");
+    let run = run.says(&["keys taken from `.env` in the current folder: `MY_KEY`\n"]);
+    assert!(
+        !run.stderr.contains("k1") && !run.stderr.contains("USER"),
+        "{run}"
+    );
     let requests = server.requests();
     assert_eq!(requests[0].header("authorization"), Some("Bearer k1"));
 }

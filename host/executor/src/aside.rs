@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use crate::hanging;
+use mswea_core::Stop;
 use mswea_helper::processes::{self, ProcessTarget};
 use tokio::sync::oneshot;
 
@@ -37,6 +39,26 @@ pub async fn aside<T: Send + 'static>(
             work.map(|work| work())
         }
     }
+}
+
+/// What `work` finds in a file system, which may not answer. None if the run is stopped or `limit` has
+/// passed; the work then goes on by itself.
+pub(crate) async fn look<T: Send + 'static>(
+    limit: Duration,
+    stop: &Stop,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    if stop.is_stopped() || limit.is_zero() {
+        return None;
+    }
+    tokio::select! {
+        biased;
+        found = aside("look", work) => return found,
+        () = stop.stopped() => {}
+        () = tokio::time::sleep(limit) => {}
+    }
+    hanging::note();
+    None
 }
 
 /// Kills the processes of `target` until none is left, for at most `limit`; returns whether none is left. Each

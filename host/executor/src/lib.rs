@@ -22,6 +22,7 @@ mod files;
 mod folders;
 pub mod guard;
 mod handle;
+mod hanging;
 mod helper;
 mod interactive;
 pub mod landlock;

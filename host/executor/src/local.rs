@@ -17,7 +17,7 @@ use std::ffi::CString;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -28,6 +28,7 @@ use super::capture::Capture;
 use super::failure::ActionFailure;
 use super::files::{self, PlacedPath};
 use super::guard::Lease;
+use super::hanging::StartLimit;
 use super::orphans::{self, Presence};
 use super::sandbox::Sandbox;
 use super::wrap::Wrap;
@@ -229,12 +230,12 @@ impl LocalExecutor {
         if self.settings.session && !command.apart && matches!(task, Task::Command(_)) {
             return self.perform_in_session(command, timeout, stop).await;
         }
-        let asked = Instant::now();
+        let limit = StartLimit::new(command.text, timeout, stop);
         loop {
-            let left = timeout.saturating_sub(asked.elapsed());
+            let left = limit.left();
             let launched = tokio::select! {
                 biased;
-                launched = self.launch(task) => launched,
+                launched = self.launch(task, &limit) => launched,
                 () = stop.stopped() => {
                     return ActionFailure::interrupted(command.text).output(String::new());
                 }
@@ -246,13 +247,10 @@ impl LocalExecutor {
             match launched {
                 Ok(running) => return self.attend(running, command, timeout, stop).await,
                 // Descriptors are lacking: other agents of this process will release some.
-                Err(failure) if failure.is_passing() && asked.elapsed() < timeout => {
+                Err(failure) if failure.is_passing() && !limit.is_reached() => {
                     tokio::time::sleep(SHORTAGE).await;
                 }
-                Err(failure) => {
-                    let gone = self.folder_is_gone().filter(|_| self.presence.is_some());
-                    return gone.unwrap_or(failure).output(String::new());
-                }
+                Err(failure) => return self.not_started(failure, &limit).await,
             }
             if stop.is_stopped() {
                 return ActionFailure::interrupted(command.text).output(String::new());

@@ -41,25 +41,26 @@ struct Awaited {
 pub(super) struct ProcessStart(Arc<StartNote>);
 
 impl ProcessStart {
+    /// Whether both are the same start.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Ends the child if it does not execute its program yet, also one that does not exist yet; after that,
-    /// whoever started it ends it.
-    pub(super) fn give_up(&self) {
+    /// whoever started it ends it. Returns whether it was killed.
+    pub(super) fn give_up(&self) -> bool {
         let awaited = Awaited::lock();
         let number = self.0.give_up();
-        let is_under_way = awaited
-            .starting
-            .iter()
-            .any(|it| Arc::ptr_eq(&it.0, &self.0));
+        let is_under_way = awaited.starting.iter().any(|it| it.is(self));
         let me = std::process::id() as i32;
         // A start that has just failed has waited for its child, whose number can be reused.
         let is_child =
             || processes::stat(number, &mut Vec::new()).is_some_and(|it| it.parent == me);
-        if let Some(pid) = Pid::from_raw(number)
-            && is_under_way
-            && is_child()
-        {
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-        }
+        let Some(pid) = Pid::from_raw(number) else {
+            // A child that is made after this sees that it was given up.
+            return is_under_way;
+        };
+        is_under_way && is_child() && rustix::process::kill_process(pid, Signal::KILL).is_ok()
     }
 }
 
@@ -81,7 +82,7 @@ impl Awaited {
 
     /// Forgets a start that has ended; `child`: with this child.
     fn end(&mut self, start: &ProcessStart, child: Option<i32>) {
-        self.starting.retain(|it| !Arc::ptr_eq(&it.0, &start.0));
+        self.starting.retain(|it| !it.is(start));
         self.pids.extend(child);
     }
 }

@@ -5,6 +5,7 @@ mod contract;
 mod endings;
 pub(crate) mod executables;
 mod guardian;
+mod hanging;
 pub(crate) mod interactive;
 mod landlock;
 mod needs;

@@ -126,28 +126,15 @@ impl Replayer {
                 requery: None,
                 ..
             } => Ok(()),
-            Event::Accepted { .. } | Event::Rejected { .. } => match self.need() {
-                need @ (Need::Parse(_) | Need::Requery(_)) => self.meet(need).await,
-                _ => Ok(()),
-            },
-            Event::Allowed { index } | Event::Denied { index, .. } => match self.need() {
-                need @ Need::Judge(judged) if judged == *index => {
-                    self.recorded.set_verdict(event);
-                    self.meet(need).await
-                }
-                _ => Ok(()),
-            },
-            Event::Confirmed { index, .. } => match self.need() {
-                Need::Judge(judged) if judged == *index => self.copy(event),
-                _ => Ok(()),
-            },
+            Event::Accepted { .. }
+            | Event::Rejected { .. }
+            | Event::Allowed { .. }
+            | Event::Denied { .. }
+            | Event::Confirmed { .. }
+            | Event::Submitted { .. } => self.if_needed(event).await,
             Event::Action { index, action } => self.action(*index, action, event).await,
             Event::Output { index, output, .. } => self.output(*index, output).await,
             Event::Observed { .. } => self.observe().await,
-            Event::Submitted { .. } => match self.need() {
-                Need::Submit => self.copy(event),
-                _ => Ok(()),
-            },
             Event::RunEnded { exit_status, .. } => self.end(exit_status, event).await,
             // The first three are made anew with what they belong to.
             Event::Asked { .. }
@@ -158,6 +145,28 @@ impl Replayer {
             | Event::Salvaged { .. }
             | Event::ShadowDiverged { .. }
             | Event::ShadowEnded { .. } => Ok(()),
+        }
+    }
+
+    /// Takes an event that has no effect unless the state needs it.
+    async fn if_needed(&mut self, event: &Event) -> Result<(), Stopped> {
+        let need = self.need();
+        match (event, &need) {
+            (
+                Event::Accepted { .. } | Event::Rejected { .. },
+                Need::Parse(_) | Need::Requery(_),
+            ) => self.meet(need).await,
+            (Event::Allowed { index } | Event::Denied { index, .. }, Need::Judge(judged))
+                if judged == index =>
+            {
+                self.recorded.set_verdict(event);
+                self.meet(need).await
+            }
+            (Event::Confirmed { index, .. }, Need::Judge(judged)) if judged == index => {
+                self.copy(event)
+            }
+            (Event::Submitted { .. }, Need::Submit) => self.copy(event),
+            _ => Ok(()),
         }
     }
 

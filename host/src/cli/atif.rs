@@ -76,13 +76,22 @@ fn secrets_file(config: &Value) -> Option<PathBuf> {
 
 /// The secrets in a file. One that may not be used is named.
 pub(super) fn secrets_in_file(path: PathBuf) -> Vec<String> {
-    let file = Secrets::new(process_environment(), Some(path));
-    let secrets = file.in_file().unwrap_or_else(|error| {
-        output::warning(&format!("the secrets in it are not blanked: {error}"));
+    secrets_read(path).unwrap_or_else(|warning| {
+        output::warning(&warning);
         Vec::new()
-    });
+    })
+}
+
+/// The same.
+///
+/// # Errors
+/// A warning if the file may not be used.
+pub(super) fn secrets_read(path: PathBuf) -> Result<Vec<String>, String> {
+    let file = Secrets::new(process_environment(), Some(path));
+    let secrets = file.in_file();
+    let secrets = secrets.map_err(|error| format!("the secrets in it are not blanked: {error}"))?;
     let secrets = secrets.iter().map(|secret| secret.expose().to_owned());
-    secrets.collect()
+    Ok(secrets.collect())
 }
 
 fn of_this_process() -> impl Iterator<Item = String> {

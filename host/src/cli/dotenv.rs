@@ -24,24 +24,40 @@ pub(super) fn read(path: &Path) -> std::io::Result<()> {
     read_those(path, |_| true).map(drop)
 }
 
-/// Reads the keys, tokens and passwords of a file of this kind. Returns the names of the other variables, unless the
-/// process has them.
+/// The names of the variables in a file that the process did not have.
+#[derive(Default)]
+pub(super) struct ReadVariables {
+    pub(super) taken: Vec<String>,
+    pub(super) left_out: Vec<String>,
+}
+
+/// Reads the keys, tokens and passwords of a file of this kind.
 ///
 /// # Errors
 /// If it can't be read.
-pub(super) fn read_secrets(path: &Path) -> std::io::Result<Vec<String>> {
+pub(super) fn read_secrets(path: &Path) -> std::io::Result<ReadVariables> {
     read_those(path, secrecy::looks_secret)
 }
 
-/// Reads the variables whose names are wanted. Returns the names of the others.
-fn read_those(path: &Path, is_wanted: impl Fn(&str) -> bool) -> std::io::Result<Vec<String>> {
+/// Reads the variables whose names are wanted.
+fn read_those(path: &Path, is_wanted: impl Fn(&str) -> bool) -> std::io::Result<ReadVariables> {
     let text = regular_file::read_text(path, regular_file::SETTINGS)?;
-    let mut others = Vec::new();
+    let mut read = ReadVariables::default();
     for (index, line) in text.lines().enumerate() {
         match parse(line) {
-            Ok(Some((name, value))) if is_wanted(name) => secrecy::supply(name, &value),
-            Ok(Some((name, _))) if secrecy::var(name).is_none() => others.push(name.to_owned()),
-            Ok(_) => {}
+            Ok(Some((name, value))) => {
+                let is_new = secrecy::var(name).is_none();
+                let list = if is_wanted(name) {
+                    secrecy::supply(name, &value);
+                    &mut read.taken
+                } else {
+                    &mut read.left_out
+                };
+                if is_new {
+                    list.push(name.to_owned());
+                }
+            }
+            Ok(None) => {}
             Err(problem) => output::warning(&format!(
                 "{}:{}: {problem}; the line is left out",
                 path.display(),
@@ -49,7 +65,7 @@ fn read_those(path: &Path, is_wanted: impl Fn(&str) -> bool) -> std::io::Result<
             )),
         }
     }
-    Ok(others)
+    Ok(read)
 }
 
 /// Where it is; none without a home.

@@ -33,6 +33,7 @@ mod runtime;
 mod sent;
 mod setup;
 mod ship;
+mod signal_mask;
 mod signals;
 mod sweagent;
 mod view;

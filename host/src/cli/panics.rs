@@ -8,9 +8,8 @@
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::PanicHookInfo;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -20,9 +19,18 @@ use super::{front, output, person};
 /// The time limit of `last_words`: the thread that panicked may hold a lock that it needs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The same if the file system of the trajectory may hang.
+const BLOCKED: Duration = Duration::from_secs(2);
+
+/// Saves the data of the runs of this process; returns where they are.
+type LastWords = Arc<dyn Fn() -> String + Send + Sync>;
+
+static LAST_WORDS: Mutex<Option<LastWords>> = Mutex::new(None);
+
 /// Makes a panic end the program, after `last_words` has saved the data and printed its place.
 pub fn on_panic(last_words: impl Fn() -> String + Send + Sync + 'static) {
-    let last_words = Arc::new(last_words);
+    let last_words: LastWords = Arc::new(last_words);
+    *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = Some(last_words.clone());
     let is_ending = AtomicBool::new(false);
     std::panic::set_hook(Box::new(move |info| {
         if is_ending.swap(true, Ordering::Relaxed) {
@@ -30,27 +38,49 @@ pub fn on_panic(last_words: impl Fn() -> String + Send + Sync + 'static) {
             thread::sleep(PATIENCE * 2);
             return;
         }
-        let told = told(info);
-        let last_words = last_words.clone();
-        let (done, waiting) = mpsc::channel();
-        let speak = move || {
-            if person::give_back() {
-                front::say(front::RELEASE);
-            }
-            output::error(&told);
-            output::error(&format!(
-                "this is a bug in mswea-host, please report it; {}",
-                last_words()
-            ));
-            front::settle();
-            let _ = done.send(());
-        };
-        // The work runs on another thread, because this one may hold locks that it needs.
-        if thread::Builder::new().spawn(speak).is_ok() {
-            let _ = waiting.recv_timeout(PATIENCE);
-        }
+        let told = [
+            told(info),
+            "this is a bug in mswea-host, please report it".to_owned(),
+        ];
+        speak(told, Some(last_words.clone()), PATIENCE);
         std::process::exit(i32::from(ExitCode::Failed.code()));
     }));
+}
+
+/// Ends the program while the thread of the loops is blocked in the kernel, where no stop reaches it. What is
+/// recorded stays: every event is in the journal before it takes effect. The guardian ends the processes of
+/// the runs.
+pub fn end_blocked() -> ! {
+    let told = "the program has not answered to the signal, because a file system that it uses hangs (a network file system whose server is gone?)";
+    let last_words = LAST_WORDS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone();
+    speak([told.to_owned()], last_words, BLOCKED);
+    // SAFETY: ends the process. Handlers of its end could wait for the blocked thread.
+    unsafe { libc::_exit(i32::from(ExitCode::Interrupted.code())) }
+}
+
+/// Gives the terminal back, and prints these errors, the last of them with the place of the data. This is done
+/// on another thread, because this one, or one that is blocked, may hold locks that it needs.
+fn speak<const N: usize>(told: [String; N], last_words: Option<LastWords>, limit: Duration) {
+    let (done, waiting) = mpsc::channel();
+    let speak = move || {
+        if person::give_back() {
+            front::say(front::RELEASE);
+        }
+        for told in told {
+            output::error(&told);
+        }
+        if let Some(last_words) = last_words {
+            output::error(&last_words());
+        }
+        front::settle();
+        let _ = done.send(());
+    };
+    if thread::Builder::new().spawn(speak).is_ok() {
+        let _ = waiting.recv_timeout(limit);
+    }
 }
 
 /// What `work` returns. If it panics, which is the fault of what it reads, `told` says so and the program ends:
@@ -88,7 +118,6 @@ fn told(info: &PanicHookInfo<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Stdio};
-    use std::sync::{Mutex, PoisonError};
 
     use super::*;
 
@@ -133,7 +162,7 @@ mod tests {
             for (part, expected) in [
                 ("panics.rs", true),
                 ("the bug's own words", true),
-                ("this is a bug in mswea-host", !holds),
+                ("this is a bug in mswea-host", true),
                 ("what was recorded is in `x`", !holds),
             ] {
                 assert_eq!(text.contains(part), expected, "{thread}: {part}: {text}");

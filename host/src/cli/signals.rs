@@ -1,12 +1,24 @@
 //! Signals that end a run: Ctrl-C, SIGTERM, a lost terminal.
 
+use std::io;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
 
 use anyhow::Context as _;
 use mswea_core::{Stop, StopSource};
+
+use super::{panics, signal_mask};
+
+/// How long the thread of the loops may take to notice a signal. It answers at once unless a file system hangs.
+const ANSWER: Duration = Duration::from_secs(10);
+/// The same after a second signal.
+const ANSWER_AT_ONCE: Duration = Duration::from_secs(1);
 
 /// The stop flag of a command that signals end.
 ///
@@ -24,7 +36,7 @@ pub fn stop() -> anyhow::Result<Stop> {
 /// If SIGHUP was ignored when the program started, it stays ignored, as `nohup` requires. This does
 /// not hold for SIGINT: a shell script that starts the host with `&` has SIGINT ignored, but may
 /// send it later to stop the run.
-pub fn watch(source: StopSource) -> std::io::Result<()> {
+pub fn watch(source: StopSource) -> io::Result<()> {
     let source = Arc::new(source);
     let stop = source.clone();
     watch_with(source, move || {
@@ -33,11 +45,10 @@ pub fn watch(source: StopSource) -> std::io::Result<()> {
 }
 
 /// The same for a worker of a batch, which SIGUSR1 stops, too: engines send it before they end a job.
-pub fn watch_worker(source: StopSource) -> std::io::Result<()> {
+pub fn watch_worker(source: StopSource) -> io::Result<()> {
     let source = Arc::new(source);
     let stop = source.clone();
-    let user = signal(SignalKind::user_defined1())?;
-    watch_also(source, Some(user), move || {
+    watch_also(source, true, move || {
         stop.stop();
     })
 }
@@ -46,33 +57,135 @@ pub fn watch_worker(source: StopSource) -> std::io::Result<()> {
 pub fn watch_with(
     source: Arc<StopSource>,
     on_interrupt: impl Fn() + Send + 'static,
-) -> std::io::Result<()> {
-    watch_also(source, None, on_interrupt)
+) -> io::Result<()> {
+    watch_also(source, false, on_interrupt)
 }
 
+/// Signals have a thread of their own: that of the loops may be blocked in the kernel, by a file system that
+/// does not answer. `user`: also SIGUSR1.
 fn watch_also(
     source: Arc<StopSource>,
-    mut user: Option<Signal>,
+    user: bool,
     on_interrupt: impl Fn() + Send + 'static,
-) -> std::io::Result<()> {
-    let mut interrupt = Some(signal(SignalKind::interrupt())?);
-    let mut terminate = Some(signal(SignalKind::terminate())?);
-    let mut hangup = unless_ignored(SignalKind::hangup())?;
+) -> io::Result<()> {
+    let (asking, mut asked) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
+    // Ends with the runtime of the loops, and with it the thread.
     tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                () = next(&mut interrupt) => {
-                    on_interrupt();
-                    continue;
-                }
-                () = next(&mut terminate) => {}
-                () = next(&mut hangup) => {}
-                () = next(&mut user) => {}
-            }
-            source.stop();
+        while let Some(answer) = asked.recv().await {
+            let _ = answer.send(());
         }
     });
-    Ok(())
+    let (ready, made) = std::sync::mpsc::channel();
+    signal_mask::block();
+    let thread = thread::Builder::new().name("signals".to_owned());
+    thread.spawn(move || {
+        signal_mask::unblock();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return;
+            }
+        };
+        runtime.block_on(async {
+            let signals = EndSignals::new(user);
+            let (signals, made) = match signals {
+                Ok(signals) => (Some(signals), Ok(())),
+                Err(error) => (None, Err(error)),
+            };
+            let _ = ready.send(made);
+            if let Some(signals) = signals {
+                signals.serve(&source, on_interrupt, asking).await;
+            }
+        });
+    })?;
+    made.recv()
+        .unwrap_or_else(|lost| Err(io::Error::other(lost)))
+}
+
+/// The signals that end a run.
+struct EndSignals {
+    interrupt: Option<Signal>,
+    terminate: Option<Signal>,
+    hangup: Option<Signal>,
+    user: Option<Signal>,
+}
+
+impl EndSignals {
+    fn new(user: bool) -> io::Result<Self> {
+        let user = user.then(SignalKind::user_defined1);
+        Ok(Self {
+            interrupt: Some(signal(SignalKind::interrupt())?),
+            terminate: Some(signal(SignalKind::terminate())?),
+            hangup: unless_ignored(SignalKind::hangup())?,
+            user: user.map(signal).transpose()?,
+        })
+    }
+
+    /// Whether the next one is Ctrl-C.
+    async fn next(&mut self) -> bool {
+        tokio::select! {
+            () = next(&mut self.interrupt) => true,
+            () = next(&mut self.terminate) => false,
+            () = next(&mut self.hangup) => false,
+            () = next(&mut self.user) => false,
+        }
+    }
+
+    /// Passes the signals on, and after each asks the thread of the loops for an answer. If there is none, ends
+    /// the program: [`ANSWER`] after the first signal, soon after a second one.
+    async fn serve(
+        mut self,
+        source: &StopSource,
+        on_interrupt: impl Fn(),
+        asking: mpsc::UnboundedSender<oneshot::Sender<()>>,
+    ) {
+        let mut unanswered: Option<UnansweredSignal> = None;
+        loop {
+            tokio::select! {
+                biased;
+                () = asking.closed() => return,
+                is_answered = answered(&mut unanswered) => match is_answered {
+                    true => unanswered = None,
+                    false => panics::end_blocked(),
+                },
+                is_interrupt = self.next() => {
+                    match is_interrupt {
+                        true => on_interrupt(),
+                        false => {
+                            source.stop();
+                        }
+                    }
+                    let limit = if unanswered.is_some() { ANSWER_AT_ONCE } else { ANSWER };
+                    let (answer, answered) = oneshot::channel();
+                    let _ = asking.send(answer);
+                    unanswered = Some(UnansweredSignal { answered, end: Instant::now() + limit });
+                }
+            }
+        }
+    }
+}
+
+/// A signal that the thread of the loops has not noticed yet.
+struct UnansweredSignal {
+    answered: oneshot::Receiver<()>,
+    end: Instant,
+}
+
+/// Whether the signal is noticed in time.
+async fn answered(signal: &mut Option<UnansweredSignal>) -> bool {
+    let Some(signal) = signal else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        biased;
+        // Also if the runtime of the loops has ended.
+        _ = &mut signal.answered => true,
+        () = sleep_until(signal.end) => false,
+    }
 }
 
 /// Lets SIGINT end the program until a run has begun. A script that starts the program with `&` has
@@ -86,6 +199,7 @@ pub fn mind_interrupts() {
 
 /// Lets signals end the program again, after the run has ended.
 pub fn let_go() {
+    signal_mask::unblock();
     for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         if !is_ignored(SignalKind::from_raw(number)).unwrap_or(true) {
             // SAFETY: as above.
@@ -94,7 +208,7 @@ pub fn let_go() {
     }
 }
 
-fn unless_ignored(kind: SignalKind) -> std::io::Result<Option<Signal>> {
+fn unless_ignored(kind: SignalKind) -> io::Result<Option<Signal>> {
     if is_ignored(kind)? {
         return Ok(None);
     }
@@ -110,13 +224,13 @@ async fn next(signal: &mut Option<Signal>) {
     }
 }
 
-fn is_ignored(kind: SignalKind) -> std::io::Result<bool> {
+fn is_ignored(kind: SignalKind) -> io::Result<bool> {
     let mut current = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: without a new action this only asks; `current` has room for the answer, and is
     // read only if the call has succeeded and so filled it in.
     let handler = unsafe {
         if libc::sigaction(kind.as_raw_value(), std::ptr::null(), current.as_mut_ptr()) != 0 {
-            return Err(std::io::Error::last_os_error());
+            return Err(io::Error::last_os_error());
         }
         current.assume_init().sa_sigaction
     };
@@ -125,12 +239,9 @@ fn is_ignored(kind: SignalKind) -> std::io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::os::unix::process::{CommandExt, ExitStatusExt};
     use std::process::Command;
-    use std::time::Duration;
-
-    use super::*;
-    use mswea_core::StopSource;
 
     /// The test below starts this one in a process of its own, because dispositions of signals are
     /// inherited and belong to the whole process.

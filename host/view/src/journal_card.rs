@@ -41,13 +41,6 @@ struct HeadEnvironment {
     environment_class: Option<String>,
 }
 
-/// The file of secrets that the config of a journal names.
-pub(crate) fn secrets_file(path: &Path) -> Option<PathBuf> {
-    let file = mswea_files::open(path, u64::MAX).ok()?;
-    let head: HeadLine = serde_json::from_slice(&first_line(&file).ok()?).ok()?;
-    head.config.model.secrets_file
-}
-
 /// Reads the card of a journal. `tally` is what was counted of the same file before.
 ///
 /// # Errors

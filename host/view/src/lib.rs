@@ -3,13 +3,14 @@
 //! `server` has the connections, `door` who may ask, `routes` what is asked. `places` finds the files of
 //! runs, `card` is what a list shows of one (`journal_card`, `foreign_card`), `table` keeps the list; `opened` has the runs that are read
 //! whole. The files of the page are in `page/`, and inside of the program. `waiting` reads what a batch has
-//! not begun. `reader` is for the inspector at a
+//! not begun. `blanked` knows the files of secrets that runs name. `reader` is for the inspector at a
 //! terminal, which parses of a trajectory (`indexed`, `elements`) only what it shows.
 //!
 //! Nothing here writes, but `notes`, and no request names a file: a run is named by an id that the server
 //! has made. A request that was sent is made anew by the host (`sent`), which has the plugins.
 
 mod answers;
+mod blanked;
 mod card;
 mod compare;
 mod door;

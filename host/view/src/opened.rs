@@ -16,6 +16,7 @@ use mswea_run::journal::{JournalFollower, is_held};
 use mswea_text::one_line;
 use serde_json::{Value, json};
 
+use crate::blanked::SecretsFiles;
 use crate::card::FileStamp;
 use crate::places::RunPlace;
 use crate::steps::{MARGIN, beginning};
@@ -40,6 +41,7 @@ impl OpenedRuns {
         &self,
         id: &str,
         place: &RunPlace,
+        files: &SecretsFiles,
         use_it: impl FnOnce(&OpenedRun) -> T,
     ) -> Result<T, String> {
         let run = {
@@ -55,7 +57,7 @@ impl OpenedRuns {
             run
         };
         let mut run = run.lock().unwrap_or_else(PoisonError::into_inner);
-        run.refresh(place)?;
+        run.refresh(place, files)?;
         Ok(use_it(&run))
     }
 }
@@ -64,9 +66,9 @@ impl OpenedRuns {
 ///
 /// # Errors
 /// A message if it can't be read.
-pub(crate) fn read_once(place: &RunPlace) -> Result<OpenedRun, String> {
+pub(crate) fn read_once(place: &RunPlace, files: &SecretsFiles) -> Result<OpenedRun, String> {
     let mut run = OpenedRun::default();
-    run.refresh(place)?;
+    run.refresh(place, files)?;
     Ok(run)
 }
 
@@ -156,8 +158,8 @@ impl OpenedRun {
         format!("{stamp:?} {}", self.is_running)
     }
 
-    /// Brings it up to date.
-    pub(crate) fn refresh(&mut self, place: &RunPlace) -> Result<(), String> {
+    /// Brings it up to date. The files of secrets that its configs name are noted.
+    pub(crate) fn refresh(&mut self, place: &RunPlace, files: &SecretsFiles) -> Result<(), String> {
         let failed = |error: io::Error| format!("`{}`: {error}", place.name);
         if !place.is_journal {
             let stamp = FileStamp::of(&place.path).map_err(failed)?;
@@ -185,7 +187,8 @@ impl OpenedRun {
         self.stamp = Some(stamp);
         if !is_same || journal.follower.is_empty() {
             let now = &mut self.now;
-            let read = journal.go_on(&file, &place.name, |event, t| *now = Some((event, t)));
+            let now = |event, t| *now = Some((event, t));
+            let read = journal.go_on(&file, &place.name, files, now);
             self.damage = read.err();
         }
         if !self.is_running && !journal.is_settled {
@@ -220,6 +223,7 @@ impl FollowedJournal {
         &mut self,
         file: &File,
         name: &str,
+        files: &SecretsFiles,
         mut now: impl FnMut(String, f64),
     ) -> Result<(), String> {
         let Self {
@@ -239,10 +243,12 @@ impl FollowedJournal {
                     parent,
                     ..
                 } => {
+                    files.of_config(config);
                     *head = json!({
                         "config": config, "plugins": plugins, "task": task, "parent": parent,
                     });
                 }
+                Event::RunResumed { config, .. } => files.of_config(config),
                 Event::QueryStarted { .. } => *asked = Some(at),
                 _ => {}
             }

@@ -9,9 +9,9 @@ use mswea_export::{ConversationStep, SecretValues};
 use mswea_text::harmless;
 use serde_json::Value;
 
+use crate::blanked::SecretsFiles;
 use crate::card::{FileStamp, RunCard};
 use crate::indexed::IndexedTrajectory;
-use crate::journal_card;
 use crate::opened::OpenedRun;
 use crate::places;
 use crate::settings::{SecretsIn, ViewRoots};
@@ -23,7 +23,7 @@ pub struct RunList {
     roots: ViewRoots,
     table: RunTable,
     secrets: SecretValues,
-    in_file: SecretsIn,
+    files: SecretsFiles,
 }
 
 /// A run of the list, in words.
@@ -47,12 +47,13 @@ pub struct RunLine {
 impl RunList {
     /// The runs in these places. Secrets are blanked, also those in the files that the runs name.
     pub fn new(roots: ViewRoots, secrets: SecretValues, in_file: SecretsIn) -> Self {
-        let table = RunTable::new(roots.clone(), secrets.clone(), in_file);
+        let files = SecretsFiles::new(secrets.clone(), in_file);
+        let table = RunTable::new(roots.clone(), secrets.clone(), files.clone());
         Self {
             table,
             roots,
             secrets,
-            in_file,
+            files,
         }
     }
 
@@ -61,17 +62,10 @@ impl RunList {
         let all = match &self.roots {
             ViewRoots::Paths(paths) if paths.len() == 1 && paths[0].is_file() => {
                 let places = places::all(&self.roots).into_iter();
-                let runs = places.map(|place| {
-                    let file = place
-                        .is_journal
-                        .then(|| journal_card::secrets_file(&place.path));
-                    self.secrets
-                        .add(file.flatten().map(self.in_file).unwrap_or_default());
-                    ListedRun {
-                        id: String::new(),
-                        card: RunCard::default(),
-                        place,
-                    }
+                let runs = places.map(|place| ListedRun {
+                    id: String::new(),
+                    card: RunCard::default(),
+                    place,
                 });
                 runs.collect()
             }
@@ -97,7 +91,10 @@ impl RunList {
                     0.0
                 },
             };
-            (line, RunReader::new(run, self.secrets.clone()))
+            (
+                line,
+                RunReader::new(run, self.secrets.clone(), self.files.clone()),
+            )
         })
         .collect()
     }
@@ -107,6 +104,7 @@ impl RunList {
 pub struct RunReader {
     run: ListedRun,
     secrets: SecretValues,
+    files: SecretsFiles,
     source: PageSource,
 }
 
@@ -169,10 +167,11 @@ pub enum PageLine {
 }
 
 impl RunReader {
-    fn new(run: ListedRun, secrets: SecretValues) -> Self {
+    fn new(run: ListedRun, secrets: SecretValues, files: SecretsFiles) -> Self {
         Self {
             run,
             secrets,
+            files,
             source: PageSource::Unread,
         }
     }
@@ -201,7 +200,7 @@ impl RunReader {
             _ => Box::default(),
         };
         let before = open.tag();
-        open.refresh(place)?;
+        open.refresh(place, &self.files)?;
         let has_changed = open.tag() != before;
         let mut pages = Vec::new();
         let mut history = 0;

@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::answers::{self, PageAnswer, jsoned, plain, refused, tagged};
+use crate::blanked::SecretsFiles;
 use crate::compare;
 use crate::door::{DoorAnswer, ViewDoor};
 use crate::notes::{self, RunNote, RunNotes};
@@ -54,18 +55,21 @@ pub(crate) struct ViewedRuns {
     pub(crate) table: RunTable,
     pub(crate) opened: OpenedRuns,
     pub(crate) secrets: SecretValues,
+    pub(crate) files: SecretsFiles,
     pub(crate) notes: RunNotes,
     sent: SentOf,
 }
 
 impl ViewRoutes {
     pub(crate) fn new(door: ViewDoor, settings: ViewSettings) -> Self {
+        let files = SecretsFiles::new(settings.secrets.clone(), settings.in_file);
         Self {
             door,
             making: Arc::new(Semaphore::new(MAKING)),
             shared: Arc::new(ViewedRuns {
                 notes: RunNotes::beside(&settings.roots),
-                table: RunTable::new(settings.roots, settings.secrets.clone(), settings.in_file),
+                table: RunTable::new(settings.roots, settings.secrets.clone(), files.clone()),
+                files,
                 opened: OpenedRuns::default(),
                 secrets: settings.secrets,
                 sent: settings.sent,
@@ -278,7 +282,9 @@ fn note(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
 fn search(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
     let cursor = usize::try_from(asked.number("cursor")).unwrap_or(usize::MAX);
     match SearchFor::new(asked.text("q"), asked.text("regex") == "1") {
-        Ok(search) => jsoned(&search.run(&shared.table.all(), cursor, &shared.secrets)),
+        Ok(search) => {
+            jsoned(&search.run(&shared.table.all(), cursor, &shared.secrets, &shared.files))
+        }
         Err(why) => refused(StatusCode::BAD_REQUEST, &mswea_text::harmless(&why)),
     }
 }
@@ -287,7 +293,7 @@ fn compared(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
     let keys = |name| {
         let run = shared.table.find(asked.text(name)).ok_or_else(no_run)?;
         let keys = |open: &OpenedRun| compare::keys(open.conversation());
-        let keys = shared.opened.with(&run.id, &run.place, keys);
+        let keys = shared.opened.with(&run.id, &run.place, &shared.files, keys);
         keys.map_err(|error| unreadable(&error))
     };
     match keys("a").and_then(|one| Ok((one, keys("b")?))) {
@@ -346,7 +352,9 @@ fn of_run(
     };
     let opened = shared
         .opened
-        .with(&run.id, &run.place, |open| answer(&run, open));
+        .with(&run.id, &run.place, &shared.files, |open| {
+            answer(&run, open)
+        });
     opened.unwrap_or_else(|error| unreadable(&error))
 }
 
@@ -422,7 +430,10 @@ fn sent(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
     };
     let index = usize::try_from(asked.number("step")).unwrap_or(usize::MAX);
     let first = |open: &OpenedRun| open.record(&run.place, index)?.ok();
-    let text = match shared.opened.with(&run.id, &run.place, first) {
+    let text = match shared
+        .opened
+        .with(&run.id, &run.place, &shared.files, first)
+    {
         Ok(text) => text.unwrap_or_default(),
         Err(error) => return unreadable(&error),
     };

@@ -7,6 +7,7 @@ use mswea_export::{Conversation, ConversationStep, SecretValues};
 use mswea_text::{harmless, one_line};
 use serde_json::{Value, json};
 
+use crate::blanked::SecretsFiles;
 use crate::opened;
 use crate::steps::{self, cleaned};
 use crate::table::ListedRun;
@@ -61,7 +62,13 @@ impl SearchFor {
     }
 
     /// Searches the runs from `cursor` on.
-    pub(crate) fn run(&self, runs: &[ListedRun], cursor: usize, secrets: &SecretValues) -> Value {
+    pub(crate) fn run(
+        &self,
+        runs: &[ListedRun],
+        cursor: usize,
+        secrets: &SecretValues,
+        files: &SecretsFiles,
+    ) -> Value {
         let began = Instant::now();
         let mut found = Vec::new();
         let mut places = 0;
@@ -73,7 +80,7 @@ impl SearchFor {
             if self.is_plain && !self.may_be_in(run) {
                 continue;
             }
-            let Ok(open) = opened::read_once(&run.place) else {
+            let Ok(open) = opened::read_once(&run.place, files) else {
                 skipped += 1;
                 continue;
             };

@@ -1,6 +1,6 @@
 //! The list of runs: which there are, what is shown of each, and what of this has changed.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -9,12 +9,13 @@ use mswea_export::SecretValues;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::blanked::SecretsFiles;
 use crate::card::{self, FileStamp, RunCard};
 use crate::foreign_card;
 use crate::journal_card;
 use crate::notes::{self, RunNotes};
 use crate::places::{self, RunPlace};
-use crate::settings::{SecretsIn, ViewRoots};
+use crate::settings::ViewRoots;
 use crate::tally::JournalTally;
 
 /// The shortest time between two looks at the folders; a long look is not repeated before ten times its
@@ -27,7 +28,7 @@ const ID: usize = 8;
 pub(crate) struct RunTable {
     roots: ViewRoots,
     secrets: SecretValues,
-    in_file: SecretsIn,
+    files: SecretsFiles,
     state: Mutex<TableState>,
 }
 
@@ -38,8 +39,6 @@ struct TableState {
     revision: u64,
     rows: BTreeMap<String, TableRow>,
     gone: Vec<(u64, String)>,
-    /// The files of secrets that were read.
-    secrets_files: BTreeSet<PathBuf>,
 }
 
 #[derive(Clone)]
@@ -60,7 +59,7 @@ pub(crate) struct ListedRun {
 }
 
 impl RunTable {
-    pub(crate) fn new(roots: ViewRoots, secrets: SecretValues, in_file: SecretsIn) -> Self {
+    pub(crate) fn new(roots: ViewRoots, secrets: SecretValues, files: SecretsFiles) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         // A page that knows the list of an earlier server gets this one whole.
         let first = since.unwrap_or_default().as_secs() * 1000;
@@ -70,12 +69,11 @@ impl RunTable {
             revision: first,
             rows: BTreeMap::new(),
             gone: Vec::new(),
-            secrets_files: BTreeSet::new(),
         });
         Self {
             roots,
             secrets,
-            in_file,
+            files,
             state,
         }
     }
@@ -98,9 +96,8 @@ impl RunTable {
         });
         if is_due {
             let began = Instant::now();
-            for file in state.look(&self.roots) {
-                self.secrets.add((self.in_file)(file));
-            }
+            self.files.renew();
+            state.look(&self.roots, &self.files);
             state.looked = Some((Instant::now(), began.elapsed()));
         }
         state
@@ -178,8 +175,8 @@ impl TableRow {
 }
 
 impl TableState {
-    /// Brings the list up to date. Returns the files of secrets that runs name and that were not read yet.
-    fn look(&mut self, roots: &ViewRoots) -> Vec<PathBuf> {
+    /// Brings the list up to date. The files of secrets that runs name are noted.
+    fn look(&mut self, roots: &ViewRoots, files: &SecretsFiles) {
         let places = places::all(roots);
         let mut old = std::mem::take(&mut self.rows);
         let mut old_of: HashMap<PathBuf, (String, TableRow)> = HashMap::with_capacity(old.len());
@@ -204,12 +201,9 @@ impl TableState {
         for (id, row) in known {
             self.rows.insert(id, row);
         }
-        let mut secrets_files = Vec::new();
         for (id, row) in read_all(work) {
-            if let Some(file) = &row.card.secrets_file
-                && self.secrets_files.insert(file.clone())
-            {
-                secrets_files.push(file.clone());
+            if let Some(file) = &row.card.secrets_file {
+                files.note(file);
             }
             let is_new = row.changed == 0;
             let changed = match is_new {
@@ -225,7 +219,6 @@ impl TableState {
             self.revision += 1;
             self.gone.push((self.revision, id));
         }
-        secrets_files
     }
 }
 

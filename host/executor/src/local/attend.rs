@@ -186,6 +186,7 @@ async fn fill(pipe: Option<&AsyncFd<OwnedFd>>, capture: &mut Capture) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::launch::Task;
+    use crate::hanging::StartLimit;
     use crate::{LocalExecutor, LocalSettings};
     use mswea_core::{Command, Executor, Stop};
     use std::time::Duration;
@@ -194,10 +195,10 @@ mod tests {
     #[tokio::test]
     async fn an_ended_command_has_not_timed_out() {
         let mut executor = LocalExecutor::new(LocalSettings::default());
-        let mut running = executor
-            .launch(Task::Command("echo done; exit 3"))
-            .await
-            .unwrap();
+        let stop = Stop::never();
+        let limit = StartLimit::new("echo", Duration::from_secs(60), &stop);
+        let task = Task::Command("echo done; exit 3");
+        let mut running = executor.launch(task, &limit).await.unwrap();
         while !mswea_helper::processes::stat(running.pid(), &mut Vec::new())
             .is_none_or(|process| process.is_gone())
         {
@@ -221,8 +222,11 @@ mod tests {
             ("echo x; sleep 9", 0.3, "x\n", -1),
             ("yes >/dev/null & echo y", 5.0, "y\n", 0),
         ];
+        let stop = Stop::never();
         for (command, limit, text, returncode) in vectors {
-            let mut running = executor.launch(Task::Command(command)).await.unwrap();
+            let starting = StartLimit::new(command, Duration::from_secs(60), &stop);
+            let task = Task::Command(command);
+            let mut running = executor.launch(task, &starting).await.unwrap();
             running.child.has_no_signal();
             let limit = Duration::from_secs_f64(limit);
             let output = executor

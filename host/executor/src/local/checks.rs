@@ -1,9 +1,13 @@
 //! Checks the place of a local environment before its first command, so that what is wrong with it is
 //! told once and at the beginning.
 
+use std::path::{Path, PathBuf};
+
 use mswea_core::{ExecutorError, Stop};
 
 use super::LocalExecutor;
+use super::folder::own_folder;
+use crate::aside::look;
 use crate::failure::ActionFailure;
 use crate::programs::is_program;
 use crate::sandbox::SandboxKind;
@@ -14,57 +18,78 @@ impl LocalExecutor {
     /// # Errors
     /// [`ExecutorError`] with the first that can't be used.
     pub(super) async fn make_ready(&mut self, stop: &Stop) -> Result<(), ExecutorError> {
-        let fail = |message: String| Err(ExecutorError::from(message));
         if let Err(why) = &self.env {
-            return fail(why.clone());
+            return Err(ExecutorError::from(why.clone()));
         }
-        self.pin_folder()?;
-        if let Some(cwd) = &self.settings.cwd {
-            let shown = cwd.display();
-            match std::fs::metadata(cwd) {
-                Ok(found) if found.is_dir() => {}
-                Ok(_) => {
-                    return fail(format!(
-                        "working directory `{shown}` is not a directory; set `cwd` to one"
-                    ));
-                }
-                Err(error) => {
-                    return fail(format!(
-                        "working directory `{shown}` can't be used: {error}; create it or set `cwd` to another"
-                    ));
-                }
-            }
-        }
+        let cwd = self.settings.cwd.clone();
+        let shown = cwd.as_deref().unwrap_or(Path::new(".")).display();
+        let shown = shown.to_string();
         // Inside a sandbox other programs may exist than outside.
-        if self.wrap.is_none() {
-            let program = match self.interpreter() {
-                Ok(program) => program,
-                Err(failure) => return fail(failure.text()),
-            };
-            // As the kernel sees it after the change of directory.
-            let seen = self
-                .settings
-                .cwd
-                .as_deref()
-                .map_or_else(|| program.clone(), |cwd| cwd.join(&program));
-            if !is_program(&seen) {
-                let shown = program.display().to_string();
-                return fail(
-                    ActionFailure::no_interpreter(&shown, "there is no such program").text(),
-                );
-            }
-        }
-        if let Some(guard) = &self.settings.guard_program
-            && !is_program(guard)
-        {
-            return fail(format!(
-                "guard program `{}` does not exist or is not executable; set it to the host's own binary",
-                guard.display()
-            ));
-        }
+        let program = match self.wrap {
+            None => Some(self.interpreter().map_err(ActionFailure::text)?),
+            Some(_) => None,
+        };
+        let guard = self.settings.guard_program.clone();
+        let limit = self.settings.timeout;
+        let checked = look(limit, stop, move || check(cwd, program.as_deref(), guard)).await;
+        self.settings.cwd = checked.unwrap_or_else(|| {
+            Err(ExecutorError::from(match stop.is_stopped() {
+                true => "interrupted".to_owned(),
+                false => format!(
+                    "working directory `{shown}` has not answered for {} seconds: its file system hangs (a network file system whose server is gone?); set `cwd` to another",
+                    limit.as_secs_f64()
+                ),
+            }))
+        })?;
         if self.settings.sandbox.kind == SandboxKind::Landlock && self.wrap.is_none() {
             self.wrap = Some(self.confined(stop).await?);
         }
         Ok(())
+    }
+}
+
+/// Checks the folder and the programs; returns the folder in which commands start.
+fn check(
+    cwd: Option<PathBuf>,
+    program: Option<&Path>,
+    guard: Option<PathBuf>,
+) -> Result<Option<PathBuf>, ExecutorError> {
+    let fail = |message: String| Err(ExecutorError::from(message));
+    let cwd = match cwd {
+        Some(cwd) => Some(cwd),
+        None => own_folder()?,
+    };
+    if let Some(cwd) = &cwd {
+        let shown = cwd.display();
+        match std::fs::metadata(cwd) {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => {
+                return fail(format!(
+                    "working directory `{shown}` is not a directory; set `cwd` to one"
+                ));
+            }
+            Err(error) => {
+                return fail(format!(
+                    "working directory `{shown}` can't be used: {error}; create it or set `cwd` to another"
+                ));
+            }
+        }
+    }
+    if let Some(program) = program {
+        // As the kernel sees it after the change of directory.
+        let seen = cwd
+            .as_deref()
+            .map_or_else(|| program.to_owned(), |cwd| cwd.join(program));
+        if !is_program(&seen) {
+            let shown = program.display().to_string();
+            return fail(ActionFailure::no_interpreter(&shown, "there is no such program").text());
+        }
+    }
+    match guard {
+        Some(guard) if !is_program(&guard) => fail(format!(
+            "guard program `{}` does not exist or is not executable; set it to the host's own binary",
+            guard.display()
+        )),
+        _ => Ok(cwd),
     }
 }

@@ -1,49 +1,60 @@
 //! The folder in which commands start.
 
+use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use mswea_core::ExecutorError;
+use mswea_core::{ExecutorError, Output};
 
 use super::LocalExecutor;
+use crate::aside::look;
 use crate::failure::ActionFailure;
+use crate::hanging::StartLimit;
+
+/// The path of the host's own folder, where commands start that have no other. If commands inherited the
+/// folder, they would stay in it after a command had removed it and made it again. None: no path leads there.
+pub(super) fn own_folder() -> Result<Option<PathBuf>, ExecutorError> {
+    let path = std::env::current_dir().map_err(|error| ExecutorError::from(format!(
+            "the current folder can't be used: {error}; go to one that is there, or set `environment.cwd`"
+        )))?;
+    // The host's own folder may be one that was removed, to which no path leads.
+    let is_here = |one: &std::fs::Metadata, other: &std::fs::Metadata| {
+        (one.dev(), one.ino()) == (other.dev(), other.ino())
+    };
+    let found = (path.metadata(), Path::new(".").metadata());
+    let leads = matches!(&found, (Ok(there), Ok(here)) if is_here(there, here));
+    Ok(leads.then_some(path))
+}
 
 impl LocalExecutor {
-    /// Sets the working directory of commands to the path of the host's own. If commands inherited
-    /// the folder, they would stay in it after a command had removed it and made it again.
-    pub(super) fn pin_folder(&mut self) -> Result<(), ExecutorError> {
-        if self.settings.cwd.is_some() {
-            return Ok(());
-        }
-        let path = std::env::current_dir().map_err(|error| ExecutorError::from(format!(
-                "the current folder can't be used: {error}; go to one that is there, or set `environment.cwd`"
-            )))?;
-        // The host's own folder may be one that was removed, to which no path leads.
-        let is_here = |one: &std::fs::Metadata, other: &std::fs::Metadata| {
-            (one.dev(), one.ino()) == (other.dev(), other.ino())
+    /// The output of a command that was not started.
+    pub(super) async fn not_started(
+        &mut self,
+        failure: ActionFailure,
+        limit: &StartLimit<'_>,
+    ) -> Output {
+        let gone = match self.presence {
+            Some(_) => self.folder_is_gone(limit).await,
+            None => None,
         };
-        if let (Ok(there), Ok(here)) = (path.metadata(), Path::new(".").metadata())
-            && is_here(&there, &here)
-        {
-            self.settings.cwd = Some(path);
-        }
-        Ok(())
+        gone.unwrap_or(failure).output(String::new())
     }
 
     /// The failure if commands can't start because their folder is gone, which ends the run.
-    pub(super) fn folder_is_gone(&self) -> Option<ActionFailure> {
-        let cwd = self.settings.cwd.as_deref()?;
-        let why = match cwd.metadata() {
+    pub(super) async fn folder_is_gone(&mut self, limit: &StartLimit<'_>) -> Option<ActionFailure> {
+        let cwd = self.settings.cwd.clone()?;
+        let shown = cwd.display().to_string();
+        let found = look(limit.left(), limit.stop(), move || cwd.metadata()).await?;
+        let why = match found {
             Ok(found) if found.is_dir() => return None,
             Ok(_) => "something else is in its place".to_owned(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 "a command has removed it".to_owned()
             }
             Err(error) => error.to_string(),
         };
         Some(ActionFailure::gone(format!(
-            "the folder `{}`, in which every command starts, is gone: {why}; make it anew and start the run again",
-            cwd.display()
+            "the folder `{shown}`, in which every command starts, is gone: {why}; make it anew and start the run again"
         )))
     }
 }

@@ -17,6 +17,7 @@ use super::attend::Running;
 use super::settings::nested;
 use crate::environment;
 use crate::failure::ActionFailure;
+use crate::hanging::{self, StartLimit};
 use crate::orphans::{self, Presence};
 use crate::programs::in_path;
 use crate::sandbox::SandboxKind;
@@ -176,8 +177,12 @@ impl LocalExecutor {
 
     /// Starts `task`. The thread waits until the new process executes its program, so with many runs in this
     /// process, the start is left to another thread. If the future is dropped, the process is not started or
-    /// is ended.
-    pub(super) async fn launch(&mut self, task: Task<'_>) -> Result<Running, ActionFailure> {
+    /// is ended. With few runs, this thread is busy until `limit` is reached, if the start hangs.
+    pub(super) async fn launch(
+        &mut self,
+        task: Task<'_>,
+        limit: &StartLimit<'_>,
+    ) -> Result<Running, ActionFailure> {
         // No other action gets this number, also if this start is given up while it waits.
         self.actions += 1;
         let action = format!("{}.{}", self.settings.run_id, self.actions);
@@ -209,21 +214,12 @@ impl LocalExecutor {
             Ok(Running::new(child, reading, target))
         };
         let is_first = self.presence.is_none();
-        let running = match orphans::are_many() {
-            false => start(),
-            true => {
-                self.note_presence();
-                let starting = self.starting.clone().lock_owned().await;
-                let mut waiting = AwaitedStart(Some(process));
-                let started = starters::start(move || {
-                    let _starting = starting;
-                    start()
-                });
-                let panicked = || Err(system(io::Error::other("the start panicked")));
-                let started = started.await.unwrap_or_else(panicked);
-                waiting.0 = None;
-                started
-            }
+        let running = match orphans::are_many() || hanging::has_hung() {
+            false => match hanging::attended(&process, limit, start) {
+                (Ok(_), true) => Err(limit.failure()),
+                (started, _) => started,
+            },
+            true => self.start_elsewhere(process, start).await,
         };
         match &running {
             Ok(running) => self.note_start(running.session()),
@@ -233,20 +229,49 @@ impl LocalExecutor {
         running
     }
 
+    /// Does `start`, which starts `process`, on another thread. If the future is dropped, the start is given up,
+    /// and what it returns is dropped.
+    async fn start_elsewhere<T: Send + 'static>(
+        &mut self,
+        process: ProcessStart,
+        start: impl FnOnce() -> Result<T, ActionFailure> + Send + 'static,
+    ) -> Result<T, ActionFailure> {
+        self.note_presence();
+        let starting = self.starting.clone().lock_owned().await;
+        let mut waiting = AwaitedStart(Some(process));
+        let started = starters::start(move || {
+            let _starting = starting;
+            start()
+        });
+        let panicked = || io::Error::other("the start panicked");
+        let started = started.await;
+        waiting.0 = None;
+        started.unwrap_or_else(|| Err(ActionFailure::system(&panicked(), None)))
+    }
+
     /// Starts a program with the mark of the action `action` and these descriptors, and the wrapper's
-    /// arguments as another one; the guardian is told.
-    pub(super) fn start_marked(
+    /// arguments as another one; the guardian is told. `made` takes the started process, and ends it when it is
+    /// dropped. If the future is dropped, the program is not started or is ended.
+    pub(super) async fn start_marked<T: Send + 'static>(
         &mut self,
         task: Task<'_>,
         program: PathBuf,
         args: Vec<OsString>,
         action: String,
-        descriptors: Vec<(BorrowedFd<'_>, i32)>,
-    ) -> Result<(ChildProcess, ProcessTarget), ActionFailure> {
+        descriptors: Vec<(StartDescriptor, i32)>,
+        made: impl FnOnce(ChildProcess, ProcessTarget) -> T + Send + 'static,
+    ) -> Result<T, ActionFailure> {
         let launching = self.launching(task, program, args, action)?;
-        let (child, target) = launching.start(&self.variables()?, &descriptors)?;
-        self.note_start(Session::of(child.pid()));
-        Ok((child, target))
+        let (process, env) = (launching.process.clone(), self.variables()?);
+        let start = move || {
+            let ends = descriptors.iter().map(|(fd, number)| (fd.as_fd(), *number));
+            let (child, target) = launching.start(&env, &ends.collect::<Vec<_>>())?;
+            let session = Session::of(child.pid());
+            Ok((made(child, target), session))
+        };
+        let (made, session) = self.start_elsewhere(process, start).await?;
+        self.note_start(session);
+        Ok(made)
     }
 
     /// The variables that all commands get.
@@ -301,6 +326,21 @@ impl LocalExecutor {
         self.note_presence();
         if let Some(lease) = &self.lease {
             lease.tell_session(session);
+        }
+    }
+}
+
+/// A descriptor that a process gets: its own, or one of this process.
+pub(super) enum StartDescriptor {
+    Own(OwnedFd),
+    Shared(BorrowedFd<'static>),
+}
+
+impl AsFd for StartDescriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Own(fd) => fd.as_fd(),
+            Self::Shared(fd) => *fd,
         }
     }
 }

@@ -4,8 +4,11 @@ use mswea_core::{Executor as _, ExecutorError, Stop};
 use mswea_helper::protocol;
 use tokio::net::unix::pipe;
 
+use super::launch::PROGRAM;
 use super::session::LocalHelper;
 use super::{LocalExecutor, LocalSettings};
+use crate::hanging::StartLimit;
+use crate::helper::ANSWERING;
 use crate::interactive::HelperGuard as _;
 
 /// The version of the helper's protocol, which both sides need to have.
@@ -33,7 +36,13 @@ impl ServedHelper {
         executor.make_ready(stop).await?;
         // Its processes are looked for at the end.
         executor.actions = 1;
-        let (helper, output, input) = executor.launch_helper()?;
+        let limit = StartLimit::new(PROGRAM, ANSWERING, stop);
+        let launched = tokio::select! {
+            biased;
+            launched = executor.launch_helper() => launched,
+            () = limit.reached() => Err(limit.failure()),
+        };
+        let (helper, output, input) = launched?;
         Ok((Self { helper, executor }, output, input))
     }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use mswea_helper::processes::{ACTION_VARIABLE, ProcessTarget};
@@ -15,11 +15,12 @@ use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 use super::attend::{DYING, end_at_once};
-use super::launch::{HELPER_DESCRIPTOR, Task};
+use super::launch::{HELPER_DESCRIPTOR, PROGRAM, StartDescriptor, Task};
 use super::settings::{fresh_id, nested};
 use super::{LocalExecutor, SHORTAGE};
 use crate::aside::hunt;
 use crate::failure::ActionFailure;
+use crate::hanging::StartLimit;
 use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::interactive::{
     HelperGuard, OpenPrograms, OpensPrograms, ProgramHelper, TERMINAL_VARIABLE,
@@ -139,12 +140,10 @@ impl LocalExecutor {
         if command.text.contains('\0') {
             return ActionFailure::null_byte().output(String::new());
         }
-        let (mut helper, bash) = match self.helper(timeout, stop).await {
+        let limit = StartLimit::new(command.text, timeout, stop);
+        let (mut helper, bash) = match self.helper(&limit).await {
             Ok(found) => found,
-            Err(failure) => {
-                let gone = self.folder_is_gone().filter(|_| self.presence.is_some());
-                return gone.unwrap_or(failure).output(String::new());
-            }
+            Err(failure) => return self.not_started(failure, &limit).await,
         };
         let before = self.shared.notice.take();
         // In case this is dropped before the end, which ends the shell.
@@ -192,7 +191,7 @@ impl LocalExecutor {
             PlacedEnd::Failed(failure) => Err(failure),
             PlacedEnd::FolderGone | PlacedEnd::Broken(_) => {
                 let lost = || ActionFailure::lost(&io::ErrorKind::NotFound.into());
-                Err(self.folder_is_gone().unwrap_or_else(lost))
+                Err(self.folder_is_gone(&limit).await.unwrap_or_else(lost))
             }
         };
         output_of(capture, notes, ended)
@@ -201,27 +200,24 @@ impl LocalExecutor {
     /// The helper with the session's shell, and the bash: the living one, or a new one.
     async fn helper(
         &mut self,
-        timeout: Duration,
-        stop: &Stop,
+        limit: &StartLimit<'_>,
     ) -> Result<(LocalHelper, PathBuf), ActionFailure> {
         let bash = self.bash()?;
         if let Some(helper) = self.shared.helper.take() {
             return Ok((helper, bash));
         }
-        Ok((self.new_helper(timeout, stop).await?, bash))
+        Ok((self.new_helper(limit).await?, bash))
     }
 
-    async fn new_helper(
-        &mut self,
-        timeout: Duration,
-        stop: &Stop,
-    ) -> Result<LocalHelper, ActionFailure> {
-        let asked = Instant::now();
+    async fn new_helper(&mut self, limit: &StartLimit<'_>) -> Result<LocalHelper, ActionFailure> {
         let (mut helper, output, input) = loop {
-            match self.launch_helper() {
-                Err(failure)
-                    if failure.is_passing() && asked.elapsed() < timeout && !stop.is_stopped() =>
-                {
+            let launched = tokio::select! {
+                biased;
+                launched = self.launch_helper() => launched,
+                () = limit.reached() => Err(limit.failure()),
+            };
+            match launched {
+                Err(failure) if failure.is_passing() && !limit.is_reached() => {
                     tokio::time::sleep(SHORTAGE).await;
                 }
                 result => break result?,
@@ -241,7 +237,7 @@ impl LocalExecutor {
         configured.into_iter().collect()
     }
 
-    pub(super) fn launch_helper(
+    pub(super) async fn launch_helper(
         &mut self,
     ) -> Result<(LocalHelper, pipe::Receiver, pipe::Sender), ActionFailure> {
         // No action has this mark.
@@ -253,21 +249,23 @@ impl LocalExecutor {
         let ((stdin, input), (output, stdout)) = (pipe()?, pipe()?);
         let file = program_file().map_err(no_file)?.as_fd();
         let ends = vec![
-            (stdin.as_fd(), 0),
-            (stdout.as_fd(), 1),
-            (null().map_err(system)?, 2),
-            (file, HELPER_DESCRIPTOR),
+            (StartDescriptor::Own(stdin), 0),
+            (StartDescriptor::Own(stdout), 1),
+            (StartDescriptor::Shared(null().map_err(system)?), 2),
+            (StartDescriptor::Shared(file), HELPER_DESCRIPTOR),
         ];
         let output = pipe::Receiver::from_owned_fd(output).map_err(system)?;
         let input = pipe::Sender::from_owned_fd(input).map_err(system)?;
-        let (child, target) = self.start_marked(Task::Helper, program, args, mark, ends)?;
-        self.sessions.extend(&target.sessions);
-        let helper = LocalHelper {
+        let before = self.actions;
+        let made = move |child, target| LocalHelper {
             session: None,
             child,
             target,
-            before: self.actions,
+            before,
         };
+        let started = self.start_marked(Task::Helper, program, args, mark, ends, made);
+        let helper = started.await?;
+        self.sessions.extend(&helper.target.sessions);
         Ok((helper, output, input))
     }
 }
@@ -279,7 +277,8 @@ impl OpensPrograms for LocalExecutor {
     }
 
     async fn start_helper(&mut self, stop: &Stop) -> Result<ProgramHelper, String> {
-        let helper = self.new_helper(ANSWERING, stop).await;
+        let limit = StartLimit::new(PROGRAM, ANSWERING, stop);
+        let helper = self.new_helper(&limit).await;
         let mut helper = helper.map_err(ActionFailure::text)?;
         // There is something to clean up.
         self.actions += 1;

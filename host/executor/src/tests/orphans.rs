@@ -2,10 +2,9 @@
 
 use super::*;
 use crate::adopt_orphans;
-use needs::has;
 
 /// Double fork, a session of its own, an empty environment.
-fn daemon(file: &Path) -> String {
+pub(super) fn daemon(file: &Path) -> String {
     let path = file.display();
     format!("(env -i setsid sh -c 'echo $$ >>{path}; sleep 100; :' &)")
 }
@@ -140,76 +139,4 @@ async fn an_outer_host_ends_what_an_inner_one_left() {
     assert!(lives(words[0]));
     outer.cleanup().await;
     assert!(!lives(words[0]));
-}
-
-#[tokio::test]
-#[ignore = "a role in another test"]
-async fn hanging_body() {
-    if !plays("hanging_body") {
-        return;
-    }
-    adopt_orphans();
-    let dead = std::env::var_os("MSWEA_TEST_FILE").unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("pids");
-    let mut others: Vec<_> = (0..5).map(|_| LocalExecutor::new(settings())).collect();
-    for other in &mut others {
-        run(other, "true").await;
-    }
-    let mut hanging = LocalExecutor::new(LocalSettings {
-        cwd: Some(Path::new(&dead).join("folder")),
-        timeout: Duration::from_secs(6),
-        ..settings()
-    });
-    let hangs = tokio::spawn(async move {
-        let output = run(&mut hanging, "echo").await;
-        (hanging, output)
-    });
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    // Meanwhile the others run commands, and their orphans are found.
-    let begun = Instant::now();
-    for other in &mut others {
-        run(other, &daemon(&file)).await;
-    }
-    let took = begun.elapsed();
-    assert!(!hangs.is_finished(), "the start does not hang: {took:?}");
-    let orphans = pids(&file, others.len());
-    let (mut hanging, output) = hangs.await.unwrap();
-    assert_eq!(extra(&output, "exception_type"), "TimeoutExpired");
-
-    hanging.cleanup().await;
-    for mut other in others {
-        other.cleanup().await;
-    }
-    assert!(!orphans.iter().any(|pid| lives(pid)), "{orphans:?}");
-    let me = std::process::id();
-    let children = std::fs::read_to_string(format!("/proc/{me}/task/{me}/children")).unwrap();
-    assert!(!children.split_whitespace().any(lives), "{children}");
-}
-
-/// A program on a file system that does not answer.
-#[test]
-fn a_start_that_hangs_delays_no_other_run() {
-    let folder = tempfile::tempdir().unwrap();
-    // Nobody reads what the kernel asks at descriptor 3.
-    let script = "exec 3<>/dev/fuse || exit 77; where=$1; shift
-        mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 none \"$where\" || exit 77
-        exec timeout 30 \"$@\"";
-    let inner = in_its_own_process(module_path!(), "hanging_body");
-    let status = std::process::Command::new("unshare")
-        .args(["-m", "sh", "-c", script, "sh"])
-        .arg(folder.path())
-        .arg(inner.get_program())
-        .args(inner.get_args())
-        .env("MSWEA_TEST_ROLE", "hanging_body")
-        .env("MSWEA_TEST_FILE", folder.path())
-        .status()
-        .unwrap();
-    let found = match status.code() {
-        Some(77 | 1) => Err("`unshare -m` or a mount of /dev/fuse is refused".to_owned()),
-        _ => Ok(()),
-    };
-    if has("mounts", "a_start_that_hangs_delays_no_other_run", found) {
-        assert!(status.success(), "{status}");
-    }
 }

@@ -98,18 +98,7 @@ impl LoopAsker<'_> {
             .show(&Progress::Asked { processor, purpose });
         let reply = match self.model.ask(messages, tools, self.context).await {
             Ok(reply) => reply,
-            Err(error) => {
-                match error.class {
-                    ModelFailure::Interrupted => self.cut = Some(End::Interrupted),
-                    // A later event might be written; without this one the journal is not whole.
-                    ModelFailure::Journal => self.cut = self.recorder.take_failure().map(End::from),
-                    _ => {}
-                }
-                let failed = failure(&error, self.pricing);
-                self.global.add(&failed);
-                self.record(&failed)?;
-                return Err(error);
-            }
+            Err(error) => return Err(self.failed(error)),
         };
         let usage = reply.usage.as_ref();
         let cost = plausible_cost(usage.and_then(|usage| self.pricing.cost(usage)));
@@ -129,6 +118,22 @@ impl LoopAsker<'_> {
             response: None,
             ..reply
         })
+    }
+
+    /// Records that a question has failed; returns the error, or that of the journal.
+    fn failed(&mut self, error: ModelError) -> ModelError {
+        match error.class {
+            ModelFailure::Interrupted => self.cut = Some(End::Interrupted),
+            // A later event might be written; without this one the journal is not whole.
+            ModelFailure::Journal => self.cut = self.recorder.take_failure().map(End::from),
+            _ => {}
+        }
+        let failed = failure(&error, self.pricing);
+        self.global.add(&failed);
+        match self.record(&failed) {
+            Ok(()) => error,
+            Err(unwritten) => unwritten,
+        }
     }
 }
 

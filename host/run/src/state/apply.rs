@@ -28,6 +28,11 @@ impl State {
             self.account.last = None;
         }
         self.account.take_time(t);
+        self.change(t, event);
+        self.last = Some(t);
+    }
+
+    fn change(&mut self, t: f64, event: &Event) {
         match event {
             Event::RunStarted { .. } | Event::RunResumed { .. } | Event::Reopened { .. } => {
                 self.begin(event);
@@ -85,7 +90,6 @@ impl State {
             | Event::Salvaged { .. }
             | Event::RunEnded { .. } => self.close(event),
         }
-        self.last = Some(t);
     }
 
     fn begin(&mut self, event: &Event) {
@@ -235,39 +239,7 @@ impl State {
                 }));
             }
             Event::Accepted { actions } => self.accept(actions),
-            Event::Rejected {
-                code,
-                message,
-                feedback,
-                is_fault,
-                requery,
-            } => {
-                if let Some(requery) = requery {
-                    self.ask_again(requery, feedback.as_ref(), *is_fault);
-                    return;
-                }
-                // In a journal of version 1, a reply may be rejected a second time, because of the
-                // feedback.
-                if !matches!(self.phase, Phase::Rejected { .. }) {
-                    self.account.format_errors = self.account.format_errors.saturating_add(1);
-                }
-                self.parser_faults = match is_fault {
-                    true => self.parser_faults.saturating_add(1),
-                    false => 0,
-                };
-                let phase = std::mem::take(&mut self.phase);
-                match (feedback, phase) {
-                    (Some(feedback), _) => self.join([feedback]),
-                    (None, Phase::Replied(paid)) => {
-                        self.phase = Phase::Rejected {
-                            code: code.clone(),
-                            message: message.clone(),
-                            paid,
-                        };
-                    }
-                    (None, _) => {}
-                }
-            }
+            Event::Rejected { .. } => self.reject(event),
             Event::QueryFailed {
                 usage, cost, class, ..
             } => {
@@ -282,6 +254,44 @@ impl State {
                 self.answers.forget_open();
             }
             _ => {}
+        }
+    }
+
+    fn reject(&mut self, event: &Event) {
+        let Event::Rejected {
+            code,
+            message,
+            feedback,
+            is_fault,
+            requery,
+        } = event
+        else {
+            return;
+        };
+        if let Some(requery) = requery {
+            self.ask_again(requery, feedback.as_ref(), *is_fault);
+            return;
+        }
+        // In a journal of version 1, a reply may be rejected a second time, because of the
+        // feedback.
+        if !matches!(self.phase, Phase::Rejected { .. }) {
+            self.account.format_errors = self.account.format_errors.saturating_add(1);
+        }
+        self.parser_faults = match is_fault {
+            true => self.parser_faults.saturating_add(1),
+            false => 0,
+        };
+        let phase = std::mem::take(&mut self.phase);
+        match (feedback, phase) {
+            (Some(feedback), _) => self.join([feedback]),
+            (None, Phase::Replied(paid)) => {
+                self.phase = Phase::Rejected {
+                    code: code.clone(),
+                    message: message.clone(),
+                    paid,
+                };
+            }
+            (None, _) => {}
         }
     }
 

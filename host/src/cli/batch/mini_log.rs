@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 
-use super::run::{BatchStart, MoreFiles};
+use super::more_files::{BatchStart, MoreFiles};
 use crate::cli::front::BatchFront;
 use crate::cli::output::{self, Failure};
 use mswea_batch::{BatchResult, BatchWatcher};

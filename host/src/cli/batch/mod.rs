@@ -4,6 +4,7 @@ mod after;
 mod dataset;
 mod look;
 mod mini_log;
+mod more_files;
 mod run;
 mod submit;
 mod swebench;
@@ -13,10 +14,9 @@ mod worker;
 pub use after::{compare, export, merge};
 pub(in crate::cli) use dataset::split_rows;
 pub use look::{preds, report, status};
+pub(in crate::cli) use more_files::{BatchStart, MoreFiles};
 pub use run::run;
-pub(in crate::cli) use run::{
-    BatchPlan, BatchSources, BatchStart, MoreFiles, failure as batch_failure, work_on,
-};
+pub(in crate::cli) use run::{BatchPlan, BatchSources, failure as batch_failure, work_on};
 pub use submit::{cancel, submit};
 pub use swebench::{single, swebench};
 pub use watch::watch;

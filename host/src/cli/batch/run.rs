@@ -8,15 +8,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 
 use super::dataset::named_rows;
+use super::more_files::{BatchStart, MoreFiles};
 use crate::cli::args::{BatchRunArgs, RunArgs, SelectArgs, WorkArgs};
 use crate::cli::exit::ExitCode;
 use crate::cli::front::{self, BatchFront};
 use crate::cli::output::{self, Failure};
 use crate::cli::{limits, panics, signals};
 use mswea_batch::{
-    BatchConfig, BatchEnd, BatchError, BatchFolder, BatchInstance, BatchJob, BatchLimits,
-    BatchResult, BatchWatcher, BatchWhy, ExitStatuses, FieldTemplates, FrozenBatch, InstanceCourse,
-    MachineFloor, Predictions, Redo, ResultFiles, Selection, TaskCompletion, preflight, work,
+    BatchConfig, BatchEnd, BatchError, BatchFolder, BatchInstance, BatchJob, BatchLimits, BatchWhy,
+    ExitStatuses, FieldTemplates, FrozenBatch, InstanceCourse, MachineFloor, Predictions, Redo,
+    ResultFiles, Selection, TaskCompletion, preflight, work,
 };
 use mswea_config::Sources;
 use mswea_core::{Object, Stop};
@@ -33,6 +34,8 @@ pub(super) const FRAME: Duration = Duration::from_millis(500);
 /// What differs between the commands that run batches.
 pub(in crate::cli) struct BatchPlan<'a> {
     pub(in crate::cli) dir: &'a Path,
+    /// The directory, if it is open already.
+    pub(in crate::cli) opened: Option<BatchFolder>,
     /// Of the file, if one is named; else those of the directory are worked on.
     pub(in crate::cli) instances: Option<Vec<BatchInstance>>,
     pub(in crate::cli) select: &'a SelectArgs,
@@ -58,35 +61,6 @@ pub(in crate::cli) enum BatchSources {
     Own(Vec<(String, Sources)>),
 }
 
-/// How a batch begins.
-pub(in crate::cli) struct BatchStart<'a> {
-    /// The results that there are already.
-    pub(in crate::cli) done: &'a [BatchResult],
-    /// How many instances are run.
-    pub(in crate::cli) left: usize,
-    /// How many entries `preds.json` has, if they are not redone.
-    pub(in crate::cli) predicted: usize,
-}
-
-/// The files of a command that has some beside those of a batch.
-pub(in crate::cli) trait MoreFiles {
-    /// The name of the model in the predictions, if it is not that of the config.
-    fn model_name(&self) -> Option<String>;
-    /// Whether an instance whose agent has not begun has no prediction.
-    fn predicts_begun(&self) -> bool {
-        false
-    }
-
-    /// The batch begins. The watcher is told what happens further, and tells `front`.
-    fn begin(
-        &self,
-        start: &BatchStart<'_>,
-        front: Arc<BatchFront>,
-    ) -> Result<Arc<dyn BatchWatcher>, Failure>;
-    /// The batch has ended: what is left is written.
-    fn end(&self) -> Result<(), Failure>;
-}
-
 /// Runs the instances of a file.
 pub fn run(args: &BatchRunArgs) -> Result<ExitCode, Failure> {
     check_flags(&args.run, true)?;
@@ -94,6 +68,7 @@ pub fn run(args: &BatchRunArgs) -> Result<ExitCode, Failure> {
     let instances = given(args, &sources)?;
     work_on(BatchPlan {
         dir: &args.dir,
+        opened: None,
         instances,
         select: &args.select,
         redo: redo(args),
@@ -226,7 +201,7 @@ pub(super) fn redo(args: &BatchRunArgs) -> Redo {
 }
 
 /// Opens the directory, and works on it to the end.
-pub(in crate::cli) fn work_on(plan: BatchPlan<'_>) -> Result<ExitCode, Failure> {
+pub(in crate::cli) fn work_on(mut plan: BatchPlan<'_>) -> Result<ExitCode, Failure> {
     limits::raise_open_files();
     let tokio = output::runtime_for_many()?;
     let runtime =
@@ -235,7 +210,7 @@ pub(in crate::cli) fn work_on(plan: BatchPlan<'_>) -> Result<ExitCode, Failure> 
     panics::on_panic(move || last_words.last_words());
     let code = tokio.block_on(async {
         let stop = signals::stop()?;
-        let code = opened(&plan, runtime.clone(), &stop).await;
+        let code = opened(&mut plan, runtime.clone(), &stop).await;
         runtime.swept(&stop).await;
         code
     });
@@ -244,7 +219,7 @@ pub(in crate::cli) fn work_on(plan: BatchPlan<'_>) -> Result<ExitCode, Failure> 
 }
 
 async fn opened(
-    plan: &BatchPlan<'_>,
+    plan: &mut BatchPlan<'_>,
     runtime: Arc<Runtime>,
     stop: &Stop,
 ) -> Result<ExitCode, Failure> {
@@ -271,7 +246,9 @@ async fn opened(
     let model = plan.files.and_then(MoreFiles::model_name);
     let model = model.or_else(|| job.config.common().model.model_name.clone());
     let model = model.unwrap_or_default();
-    let mut folder = BatchFolder::open(plan.dir).map_err(failure)?;
+    let opened = plan.opened.take();
+    let opened = opened.map_or_else(|| BatchFolder::open(plan.dir), Ok);
+    let mut folder = opened.map_err(failure)?;
     let predictions = Predictions::open(plan.dir, &model).map_err(failure)?;
     let mut predictions = predictions.of_begun(plan.files.is_some_and(MoreFiles::predicts_begun));
     folder.add(&known).map_err(failure)?;

@@ -33,6 +33,7 @@ pub fn swebench(args: &SwebenchArgs) -> Result<ExitCode, Failure> {
     let instances = run::instances(rows, templates, &sources, &args.select, &said)?;
     run::work_on(BatchPlan {
         dir: &dir,
+        opened: None,
         instances: Some(instances),
         select: &args.select,
         redo: Redo {

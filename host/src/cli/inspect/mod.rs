@@ -7,7 +7,8 @@ mod list_view;
 mod run_view;
 mod screen;
 
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fancy_regex::Regex;
@@ -18,7 +19,7 @@ use self::list_view::ListView;
 use self::run_view::{RunPart, RunView};
 use self::screen::WholeScreen;
 use super::args::InspectArgs;
-use super::atif::{secrets, secrets_in_file};
+use super::atif::{secrets, secrets_read};
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use super::person::keys::PressedKey;
@@ -103,7 +104,8 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
     }
     let roots = view::roots(&args.paths)?;
     let list = RunList::new(roots, secrets(), secrets_in_file);
-    let runs = ListView::new(list.all());
+    let mut runs = ListView::new(list.all());
+    runs.note = last_warning();
     if runs.len() == 0 {
         return Err(Failure::usage(
             "no run is found: name a folder with runs in it or below, or the file of a run"
@@ -129,7 +131,30 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
         inspector.open()?;
     }
     inspector.run();
+    drop(inspector);
+    for warning in warnings().drain(..) {
+        output::warning(&warning);
+    }
     Ok(ExitCode::Submitted)
+}
+
+/// The warnings so far. They are printed when the screen is given back.
+fn warnings() -> MutexGuard<'static, Vec<String>> {
+    static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    WARNINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The last one; empty if there is none.
+fn last_warning() -> String {
+    warnings().last().cloned().unwrap_or_default()
+}
+
+/// The secrets in a file that a run names.
+fn secrets_in_file(path: PathBuf) -> Vec<String> {
+    secrets_read(path).unwrap_or_else(|warning| {
+        warnings().push(warning);
+        Vec::new()
+    })
 }
 
 /// Gives the terminal back before a panic is told: the release does not unwind.
@@ -293,6 +318,7 @@ impl Inspector {
                 'r' => {
                     let runs = self.list.all();
                     self.runs.renew(runs);
+                    self.runs.note = last_warning();
                 }
                 '/' => self.input = Some((LineInput::Filter, String::new())),
                 '\r' | 'l' => {
@@ -353,7 +379,12 @@ impl Inspector {
         };
         self.screen
             .draw(&[(None, format!("reading {} ...", line.name))]);
-        self.open = Some(RunView::open(line, reader).map_err(Failure::usage)?);
+        let mut open = RunView::open(line, reader).map_err(Failure::usage)?;
+        let warning = last_warning();
+        if !warning.is_empty() {
+            open.note = warning;
+        }
+        self.open = Some(open);
         Ok(())
     }
 

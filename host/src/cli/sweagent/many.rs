@@ -76,6 +76,7 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     let files = SweBatchFiles::new(folder.clone(), shown, made.configs);
     work_on(BatchPlan {
         dir: &folder,
+        opened: made.opened,
         instances: Some(made.instances),
         select: &SelectArgs::default(),
         redo: Redo {
@@ -250,8 +251,8 @@ struct MadeInstances {
     /// The plans of those that are worked on with several attempts.
     plans: HashMap<String, AttemptsPlan>,
     warnings: Vec<String>,
-    /// Whether the folder of the batch was opened.
-    is_opened: bool,
+    /// The folder of the batch, once challenges are put into it. It stays locked until the batch ends.
+    opened: Option<BatchFolder>,
     /// The addresses of images behind the tasks.
     images: HashMap<String, Vec<String>>,
     /// Local repositories that were looked at.
@@ -287,9 +288,9 @@ impl MadeInstances {
         if let Some(challenge) = &mut problem.challenge {
             // Not in the instance's folder, which is put aside to run it again.
             challenge.place(&folder.join(CHALLENGES).join(id));
-            if !std::mem::replace(&mut self.is_opened, true) {
+            if self.opened.is_none() {
                 // Now it is the folder of a batch, and no other process works in it.
-                drop(BatchFolder::open(folder).map_err(batch_failure)?);
+                self.opened = Some(BatchFolder::open(folder).map_err(batch_failure)?);
             }
             challenge.stage()?;
         }

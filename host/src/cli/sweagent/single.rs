@@ -393,12 +393,18 @@ pub(super) fn read_variables(words: &[String]) -> Result<(), Failure> {
             ))
         }),
         None => {
-            let others = dotenv::read_secrets(Path::new(".env")).unwrap_or_default();
-            if !others.is_empty() {
+            let read = dotenv::read_secrets(Path::new(".env")).unwrap_or_default();
+            if !read.taken.is_empty() {
+                output::note(&format!(
+                    "keys taken from `.env` in the current folder: `{}`",
+                    read.taken.join("`, `")
+                ));
+            }
+            if !read.left_out.is_empty() {
                 output::warning(&format!(
                     "of `.env` in the current folder only keys and tokens are read, and not `{}`, because a \
                      stranger's file could have your key sent elsewhere: if it is yours, add `--env_var_path=.env`",
-                    others.join("`, `")
+                    read.left_out.join("`, `")
                 ));
             }
             Ok(())

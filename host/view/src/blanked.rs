@@ -1,0 +1,90 @@
+//! The secrets in the files that the configs of runs name. They are blanked in all that is shown.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mswea_export::SecretValues;
+use serde_json::Value;
+
+use crate::card::FileStamp;
+use crate::settings::SecretsIn;
+
+/// The files that are known. Clones share them.
+#[derive(Clone)]
+pub(crate) struct SecretsFiles {
+    /// Where the secrets are added.
+    secrets: SecretValues,
+    in_file: SecretsIn,
+    /// The files that were read, each as it was then.
+    read: Arc<Mutex<BTreeMap<PathBuf, Option<FileStamp>>>>,
+}
+
+impl SecretsFiles {
+    pub(crate) fn new(secrets: SecretValues, in_file: SecretsIn) -> Self {
+        Self {
+            secrets,
+            in_file,
+            read: Arc::default(),
+        }
+    }
+
+    /// Reads the file that this config of a run names, if it was not read as it is now.
+    pub(crate) fn of_config(&self, config: &Value) {
+        if let Some(path) = config["model"]["secrets_file"].as_str() {
+            self.note(Path::new(path));
+        }
+    }
+
+    /// Reads this file, if it was not read as it is now.
+    pub(crate) fn note(&self, path: &Path) {
+        let stamp = FileStamp::of(path).ok();
+        let before = {
+            let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+            read.insert(path.to_owned(), stamp)
+        };
+        if before != Some(stamp) {
+            self.secrets.add((self.in_file)(path.to_owned()));
+        }
+    }
+
+    /// Reads the known files that have changed.
+    pub(crate) fn renew(&self) {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let paths: Vec<PathBuf> = read.keys().cloned().collect();
+        drop(read);
+        paths.iter().for_each(|path| self.note(path));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_file_that_changes_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys");
+        let secrets = SecretValues::new([]);
+        let lines = |path: PathBuf| {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            text.lines().map(str::to_owned).collect()
+        };
+        let files = SecretsFiles::new(secrets.clone(), lines);
+        let cleaned = || {
+            let mut text = "first-secret second-secret third-secret".to_owned();
+            secrets.remove_from_text(&mut text);
+            ["first", "second", "third"].map(|it| text.contains(it))
+        };
+        files.of_config(&json!({"model": {}}));
+        files.of_config(&json!({"model": {"secrets_file": path}}));
+        assert_eq!(cleaned(), [true, true, true]);
+        std::fs::write(&path, "first-secret\n").unwrap();
+        files.of_config(&json!({"model": {"secrets_file": path}}));
+        assert_eq!(cleaned(), [false, true, true]);
+        std::fs::write(&path, "first-secret\nsecond-secret\n").unwrap();
+        files.renew();
+        assert_eq!(cleaned(), [false, false, true]);
+    }
+}
