@@ -123,8 +123,11 @@ class MsweaHost(BaseInstalledAgent):
         context.metadata = {"exit_status": status, "n_episodes": len(queries)}
         # For trainers: a request and its reply a turn, if the server has told the ids of all of them.
         turns = [step.get("metrics", {}) for step in queries]
-        names = ("prompt_token_ids", "completion_token_ids", "logprobs")
+        names = ["prompt_token_ids", "completion_token_ids"]
         if turns and all(name in turn for turn in turns for name in names):
+            # Log probabilities are of use only if each belongs to an id.
+            if all(len(turn.get("logprobs", [])) == len(turn["completion_token_ids"]) for turn in turns):
+                names.append("logprobs")
             context.rollout_details = [{name: [turn[name] for turn in turns] for name in names}]
 
 

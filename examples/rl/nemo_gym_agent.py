@@ -3,6 +3,7 @@
 Gym makes the task, verifies and gives the reward. What the agent has run itself is in the answer as pairs of a call
 and its output; the ids of the tokens are on the first item of each turn, as Gym's own model servers put them.
 An episode without a result is `incomplete`; a fault of the infrastructure is the status 502, and Gym's failure.
+A request without a task is the status 400.
 """
 
 import json
@@ -83,9 +84,13 @@ def answer(episode, request):
 def serve(it):
     class Service(BaseHTTPRequestHandler):
         def do_POST(self):
-            request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            asked = request["input"]
-            task = asked if isinstance(asked, str) else text_of(asked[-1]["content"])
+            try:
+                request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                asked = request["input"]
+                task = asked if isinstance(asked, str) else text_of(asked[-1]["content"])
+            except (AttributeError, LookupError, TypeError, ValueError) as error:
+                self.reply(400, {"error": f"the request has no `input` with a message: {error!r}"})
+                return
             names = ("temperature", "top_p")
             parameters = {name: request[name] for name in names if request.get(name) is not None}
             limits = dict(seconds=it.seconds, kill_after=it.kill_after, step_limit=it.step_limit)
@@ -96,6 +101,9 @@ def serve(it):
                 status, body = (502, {"error": episode.status}) if is_fault else (200, answer(episode, request))
             except (OSError, ValueError) as error:
                 status, body = 502, {"error": str(error)}
+            self.reply(status, body)
+
+        def reply(self, status, body):
             body = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")

@@ -6,6 +6,7 @@ Only the standard library. The other files of this folder fit it to NeMo Gym, Sk
 import argparse
 import json
 import os
+import signal
 import subprocess
 import uuid
 from dataclasses import dataclass, field
@@ -70,7 +71,8 @@ class Episode:
 def run(
     task, model, base_url, folder, *, session=None, check=None, seconds=600, kill_after=None, step_limit=0, parameters=None
 ):
-    """Works on the task in `folder`. `check` is a shell command that succeeds there if the task is solved.
+    """Works on the task in `folder`. `check` is a shell command that succeeds there if the task is solved. It has `seconds`
+    for itself.
 
     `{session}` in the base URL becomes the id of the episode, for servers that tell sessions apart by their paths;
     each request has it in the header X-Session-ID, too.
@@ -101,9 +103,21 @@ def run(
     if is_killed:
         episode.kind = "timeout"
     if check and episode.kind != "error":
-        checked = subprocess.run(["sh", "-c", check], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        episode.reward = float(checked.returncode == 0)
+        episode.reward = float(succeeds(check, folder, seconds))
     return episode
+
+
+def succeeds(check, folder, seconds):
+    """Whether the command succeeds in time. If not, all of its process group is killed: it runs the model's code."""
+    words = ["sh", "-c", check]
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(words, cwd=folder, stdin=null, stdout=null, start_new_session=True)
+    try:
+        return process.wait(seconds) == 0
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return False
 
 
 def read(binary, journal, session):

@@ -13,7 +13,7 @@ use mswea_host::executor::Owner;
 use scripted_server::{Fault, Server, Turn};
 
 use crate::host::{Host, Running, Signal};
-use crate::needs::{Need, namespaces};
+use crate::needs::{Need, namespaces, tooling};
 use crate::readers::on_a_small_disk;
 use crate::run::Run;
 use crate::story::turns;
@@ -268,15 +268,26 @@ fn beside_a_dead_folder(host: Host) -> Option<Host> {
     if !Need::Mounts.is_met() || !works(&format!("{DEAD} /mnt")) {
         return None;
     }
+    Some(run_after(&format!("mkdir dead && {DEAD} dead"), host))
+}
+
+/// Runs the host after a command that mounts; none if the test may not mount.
+fn after_mounting(mount: &str, host: Host) -> Option<Host> {
+    let met = Need::Mounts.is_met() && Need::Python.is_met() && fs::exists("/dev/fuse").unwrap();
+    met.then(|| run_after(mount, host))
+}
+
+/// Runs the host after this command, in a name space of mounts of its own.
+fn run_after(mount: &str, host: Host) -> Host {
     let user = namespaces();
     let script = format!(
-        "#!/bin/sh\nmkdir dead\nexec unshare {user} sh -c '{DEAD} dead && exec \"$0\" \"$@\"' \"{}\" \"$@\"\n",
+        "#!/bin/sh\nexec unshare {user} sh -c '{mount} && exec \"$0\" \"$@\"' \"{}\" \"$@\"\n",
         env!("CARGO_BIN_EXE_mswea-host")
     );
     let host = host.file("beside", script);
     let program = host.dir().join("beside");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    Some(host.program(&program))
+    host.program(&program)
 }
 
 /// A run whose working folder does not answer from its second command on.
@@ -301,6 +312,43 @@ fn a_command_whose_folder_hangs_keeps_its_time_limit() {
     let Some((mut running, server)) = in_a_dying_folder(hanging, 1) else {
         return;
     };
+    running.until("the third query", |_| server.served() == 3);
+    let run = end(running).expect(130);
+    let outputs = run.events("output");
+    assert!(outputs[1].to_string().contains("timed out"), "{outputs:?}");
+    assert_eq!(run.exit_status(), "Interrupted");
+}
+
+/// A process can't be killed while it waits for a daemon that has read its request.
+#[test]
+fn a_command_whose_folder_hangs_for_good_keeps_its_time_limit() {
+    let host = Host::new();
+    let (place, stall) = (host.dir().join("place"), host.dir().join("stall"));
+    let daemon = tooling().join("fuse.py");
+    let mount = format!(
+        "python3 {} {} {}",
+        daemon.display(),
+        place.display(),
+        stall.display()
+    );
+    fs::create_dir(&place).unwrap();
+    let server = turns([
+        Turn::commands(&[&format!("touch {}", stall.display())]),
+        Turn::commands(&["touch never"]),
+        Turn::fault(Fault::Silence),
+    ]);
+    let Some(host) = after_mounting(&mount, host.server(&server).task("x")) else {
+        return;
+    };
+    let mut running = host
+        .args(["--cwd".as_ref(), place.as_os_str()])
+        .args([
+            "-c",
+            "environment.timeout=2",
+            "-c",
+            "agent.salvage_timeout=1",
+        ])
+        .spawn();
     running.until("the third query", |_| server.served() == 3);
     let run = end(running).expect(130);
     let outputs = run.events("output");
@@ -352,7 +400,7 @@ fn while_the_working_folder_is_looked_at() {
         } else {
             let run = running.wait();
             assert_eq!(run.status, 6, "{run}");
-            run.says(&["dead/place` has not answered for 1 seconds"]);
+            run.says(&["dead/place` has not answered for 5 seconds"]);
         }
     }
 }

@@ -176,6 +176,21 @@ fn skyrl_tells_the_ends_of_episodes_apart() {
 }
 
 #[test]
+fn a_check_that_does_not_end_has_failed() {
+    if !Need::Python.is_met() {
+        return;
+    }
+    let server = server([first(), last()]);
+    let arguments = ["--seconds", "8", "--check", "sleep 3600; true", "task"];
+    let run = example("skyrl_generator.py", &server, &arguments)
+        .run()
+        .expect(0);
+    let output = printed(&run);
+    assert_eq!(output["stop_reasons"], json!(["complete", "complete"]));
+    assert_eq!(output["rewards"], json!([0.0, 0.0]));
+}
+
+#[test]
 fn verl_gets_one_sequence_of_tokens() {
     if !Need::Python.is_met() {
         return;
@@ -263,6 +278,33 @@ fn post(address: &str, body: &Value) -> (u16, Value) {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     (status, serde_json::from_str(body).unwrap())
+}
+
+#[test]
+fn nemo_gym_is_told_of_a_request_without_a_task() {
+    if !Need::Python.is_met() {
+        return;
+    }
+    let server = server([first()]);
+    let mut service = example("nemo_gym_agent.py", &server, &[]).spawn();
+    service.until("its address", |it| it.stdout().contains('\n'));
+    let address = service.stdout().trim().replace("http://", "");
+    for body in [
+        json!({"model": "policy"}),
+        json!({"input": []}),
+        json!({"input": [{"content": ["task"]}]}),
+        json!("task"),
+    ] {
+        let (status, answer) = post(&address, &body);
+        let error = answer["error"].as_str().unwrap_or_default();
+        assert!(
+            status == 400 && error.contains("`input`"),
+            "{body}: {answer}"
+        );
+    }
+    service.signal(Signal::TERM);
+    service.wait();
+    assert!(server.requests().is_empty());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::hanging;
 use mswea_core::Stop;
@@ -51,13 +51,14 @@ pub(crate) async fn look<T: Send + 'static>(
     if stop.is_stopped() || limit.is_zero() {
         return None;
     }
+    let begun = Instant::now();
     tokio::select! {
         biased;
         found = aside("look", work) => return found,
         () = stop.stopped() => {}
         () = tokio::time::sleep(limit) => {}
     }
-    hanging::note();
+    hanging::note(begun);
     None
 }
 

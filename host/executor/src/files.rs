@@ -128,6 +128,15 @@ pub(super) async fn copy(from: PlacedPath, to: PlacedPath) -> Result<(), Executo
     copied.unwrap_or_else(|error| Err(ExecutorError::from(error.to_string())))
 }
 
+/// How deep folders may be in one another: each level holds three descriptors, and many processes may have
+/// 1,024 of them.
+const DEEPEST: usize = 200;
+
+/// The permissions that are copied of files: not setuid and the like, which hold for another owner.
+const OF_FILES: u32 = 0o777;
+/// Those of folders. Without the sticky bit, others could remove what is in one that all may write to.
+const OF_FOLDERS: u32 = 0o1777;
+
 /// Alive while the caller waits for the copy.
 pub(super) type CallerWaits = Weak<()>;
 
@@ -142,7 +151,7 @@ fn copy_any(from: &PlacedPath, to: &PlacedPath, wanted: &CallerWaits) -> io::Res
         if real(&target)?.starts_with(real(&source)?) {
             return Err(io::Error::other("the target is inside the source"));
         }
-        return copy_folder(&source, &target, to.files.is_bounded(), wanted);
+        return copy_folder(&source, &target, to.files.is_bounded(), 0, wanted);
     }
     let source = from.files.read(&from.path)?;
     let into = to.files.facts(&to.path);
@@ -151,24 +160,46 @@ fn copy_any(from: &PlacedPath, to: &PlacedPath, wanted: &CallerWaits) -> io::Res
         Some(name) if into => to.path.join(name),
         _ => to.path.clone(),
     };
-    to.files
-        .make_folder(path.parent().unwrap_or(Path::new("")))?;
+    let parent = path.parent().unwrap_or(Path::new(""));
+    to.files.make_folder(parent)?;
     // Not emptied yet: it can be the source.
     if let Ok(target) = to.files.read(&path)
         && is_same(&source, &target)?
     {
         return Ok(());
     }
-    pour(&source, &to.files.create(&path)?)
+    pour(&source, &create(to, parent, &path, mode_of(&source)?)?)
 }
 
-/// `is_bounded`: no link in the target is followed.
+/// Makes a file in the folder `parent`, with no more than these permissions from the beginning; or empties one.
+fn create(to: &PlacedPath, parent: &Path, path: &Path, mode: u32) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(mode & OF_FILES);
+    let made = path.file_name().zip(to.files.folder(parent).ok());
+    let made = made.and_then(|(name, folder)| rustix::fs::openat(folder, name, flags, mode).ok());
+    match made {
+        Some(made) => Ok(File::from(made)),
+        // There is one, or a link, or the folder can't be read.
+        None => to.files.create(path),
+    }
+}
+
+/// `is_bounded`: no link in the target is followed. `depth`: how many folders around it are being copied.
 fn copy_folder(
     from: &OwnedFd,
     to: &OwnedFd,
     is_bounded: bool,
+    depth: usize,
     wanted: &CallerWaits,
 ) -> io::Result<()> {
+    if depth > DEEPEST {
+        return Err(io::Error::other(format!(
+            "its folders are more than {DEEPEST} deep in one another"
+        )));
+    }
+    let mode = mode_of(from)? & OF_FOLDERS;
+    // Nobody else sees the content meanwhile. If it can't be set, the last call here says so.
+    let _ = rustix::fs::fchmod(to, Mode::from_raw_mode(mode | 0o700));
     for entry in Dir::read_from(from)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -200,7 +231,7 @@ fn copy_folder(
                 let inner = rustix::fs::openat(from, name, flags | folder, Mode::empty())?;
                 let target = rustix::fs::openat(to, name, folder | follows, Mode::empty());
                 let target = target.map_err(|error| about(name, error))?;
-                copy_folder(&inner, &target, is_bounded, wanted)?;
+                copy_folder(&inner, &target, is_bounded, depth + 1, wanted)?;
             }
             FileType::Symlink => {
                 let points_to = rustix::fs::readlinkat(from, name, Vec::new())?;
@@ -210,7 +241,7 @@ fn copy_folder(
             FileType::RegularFile => {
                 let source = regular(rustix::fs::openat(from, name, flags, Mode::empty())?)?;
                 let writes = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::CLOEXEC;
-                let mode = Mode::from_raw_mode(0o666);
+                let mode = Mode::from_raw_mode(mode_of(&source)? & OF_FILES);
                 let create = || rustix::fs::openat(to, name, writes | follows, mode);
                 let target = create().or_else(|error| match error {
                     Errno::LOOP if is_bounded => remove(to, name).and_then(|()| create()),
@@ -227,7 +258,7 @@ fn copy_folder(
             _ => {}
         }
     }
-    set_mode(to, from)
+    Ok(rustix::fs::fchmod(to, Mode::from_raw_mode(mode))?)
 }
 
 fn remove(folder: &OwnedFd, name: &std::ffi::CStr) -> Result<(), Errno> {
@@ -251,15 +282,16 @@ fn is_same(one: &File, other: &File) -> io::Result<bool> {
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
-/// Copies content and permissions.
+/// Copies permissions and content, in this order: nobody may read the content who may not read `from`.
 fn pour(mut from: &File, mut to: &File) -> io::Result<()> {
+    let mode = Mode::from_raw_mode(mode_of(from)? & OF_FILES);
+    rustix::fs::fchmod(to, mode)?;
     io::copy(&mut from, &mut to)?;
-    set_mode(to, from)
+    Ok(())
 }
 
-fn set_mode(to: impl AsFd, from: impl AsFd) -> io::Result<()> {
-    let mode = facts(from.as_fd())?.mode;
-    Ok(rustix::fs::fchmod(to, Mode::from_raw_mode(mode))?)
+fn mode_of(file: impl AsFd) -> io::Result<u32> {
+    Ok(facts(file.as_fd())?.mode)
 }
 
 #[cfg(test)]

@@ -5,9 +5,12 @@
 //! notice that the run is stopped or that the time limit has passed, so a thread of this module does, and
 //! ends the process that does not start.
 //!
-//! A process that waits for a file system can be killed, but not one that waits for another process which waits
-//! there for the same name. So after the first start or look that hangs, all starts are left to other threads.
+//! A process that waits for a file system can be killed, but not one whose request a FUSE daemon has read, nor
+//! one that waits for another process which waits there for the same name. So all starts are left to other
+//! threads where the working directory is on a file system that can hang, and after the first start or look
+//! that hangs.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
@@ -88,16 +91,46 @@ struct AttendedStarts {
     is_idle: bool,
 }
 
-static HAS_HUNG: AtomicBool = AtomicBool::new(false);
+static CAN_HANG: AtomicBool = AtomicBool::new(false);
 
-/// Notes that a file system has not answered in time.
-pub(super) fn note() {
-    HAS_HUNG.store(true, Ordering::Relaxed);
+/// How long a file system that does not hang may take to answer.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Notes that a file system which was asked at `begun` has not answered in time, if that was long ago.
+pub(super) fn note(begun: Instant) {
+    if begun.elapsed() >= SLOW {
+        note_can_hang();
+    }
 }
 
-/// Whether a file system has not answered in time, in this process.
-pub(super) fn has_hung() -> bool {
-    HAS_HUNG.load(Ordering::Relaxed)
+/// Notes that a file system of this process can hang.
+pub(super) fn note_can_hang() {
+    CAN_HANG.store(true, Ordering::Relaxed);
+}
+
+/// Whether a file system of this process can hang, or has.
+pub(super) fn can_hang() -> bool {
+    CAN_HANG.load(Ordering::Relaxed)
+}
+
+/// Whether `folder` is on a file system that waits for another machine or for another process.
+pub(super) fn is_remote(folder: &Path) -> bool {
+    // As `statfs(2)` lists them.
+    const TYPES: [u32; 12] = [
+        0x0000_6969, // NFS
+        0x0000_517b, // SMB
+        0xfe53_4d42, // SMB 2
+        0xff53_4d42, // CIFS
+        0x6573_5546, // FUSE
+        0x0102_1997, // 9P
+        0x00c3_6400, // Ceph
+        0x0bd0_0bd0, // Lustre
+        0x5346_414f, // AFS
+        0x6b41_4653, // kAFS
+        0x4750_4653, // GPFS
+        0x1983_0326, // BeeGFS
+    ];
+    rustix::fs::statfs(folder).is_ok_and(|it| TYPES.contains(&(it.f_type as u32)))
 }
 
 static ATTENDED: Mutex<AttendedStarts> = Mutex::new(AttendedStarts {
@@ -111,7 +144,7 @@ fn lock() -> MutexGuard<'static, AttendedStarts> {
 }
 
 /// Does `start`, which starts `process`, and gives it up when `limit` is reached. Returns also whether it was
-/// given up: then the process has been killed.
+/// given up: then the process has ended, or ends without its program.
 pub(super) fn attended<T>(
     process: &ProcessStart,
     limit: &StartLimit<'_>,
@@ -121,7 +154,7 @@ pub(super) fn attended<T>(
     let started = start();
     let is_given_up = entry.remove();
     if is_given_up {
-        note();
+        note(limit.begun);
     }
     (started, is_given_up)
 }

@@ -4,14 +4,20 @@
 //! They never end. The kernel sends a parent-death signal (`bwrap --die-with-parent`, `setpriv --pdeathsig`)
 //! when the *thread* that started the process ends, so a thread of a pool that shrinks would kill commands.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 /// A program on a slow file system holds one of them until it is executed.
 const THREADS: usize = 8;
+
+/// How long a start waits for a thread before there is another one: a file system that hangs can hold all of
+/// them.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 type Start = Box<dyn FnOnce() + Send>;
 
@@ -21,35 +27,59 @@ type Start = Box<dyn FnOnce() + Send>;
 pub(super) async fn start<T: Send + 'static>(
     start: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
-    let (done, waiting) = oneshot::channel();
-    let work: Start = Box::new(move || {
-        if !done.is_closed() {
-            let _ = done.send(start());
-        }
-    });
-    match threads() {
-        Some(threads) => {
-            if let Err(mpsc::SendError(work)) = threads.send(work) {
-                work();
+    let (done, mut waiting) = oneshot::channel();
+    let has_begun = Arc::new(AtomicBool::new(false));
+    let work: Start = Box::new({
+        let has_begun = has_begun.clone();
+        move || {
+            has_begun.store(true, Ordering::Relaxed);
+            if !done.is_closed() {
+                let _ = done.send(start());
             }
         }
-        None => work(),
+    });
+    let Some(threads) = starter_threads() else {
+        work();
+        return waiting.await.ok();
+    };
+    if let Err(mpsc::SendError(work)) = threads.work.send(work) {
+        work();
     }
-    waiting.await.ok()
+    loop {
+        if let Ok(done) = tokio::time::timeout(PATIENCE, &mut waiting).await {
+            return done.ok();
+        }
+        if has_begun.load(Ordering::Relaxed) {
+            return waiting.await.ok();
+        }
+        threads.add();
+    }
 }
 
-/// Where the threads take work from; none if no thread can be started.
-fn threads() -> Option<&'static Sender<Start>> {
-    static STARTERS: OnceLock<Option<Sender<Start>>> = OnceLock::new();
+/// The threads, and where they take work from.
+struct StarterThreads {
+    work: Sender<Start>,
+    taken: Arc<Mutex<Receiver<Start>>>,
+}
+
+impl StarterThreads {
+    /// Adds a thread; returns whether it could be started.
+    fn add(&self) -> bool {
+        let taken = self.taken.clone();
+        let thread = thread::Builder::new().name("starter".to_owned());
+        thread.spawn(move || serve(&taken)).is_ok()
+    }
+}
+
+/// The threads; none if no thread can be started.
+fn starter_threads() -> Option<&'static StarterThreads> {
+    static STARTERS: OnceLock<Option<StarterThreads>> = OnceLock::new();
     let started = STARTERS.get_or_init(|| {
-        let (sender, receiver) = mpsc::channel();
-        let receiver = Arc::new(Mutex::new(receiver));
-        let started = (0..THREADS).filter(|_| {
-            let receiver = receiver.clone();
-            let thread = thread::Builder::new().name("starter".to_owned());
-            thread.spawn(move || serve(&receiver)).is_ok()
-        });
-        (started.count() > 0).then_some(sender)
+        let (work, taken) = mpsc::channel();
+        let taken = Arc::new(Mutex::new(taken));
+        let threads = StarterThreads { work, taken };
+        let started = (0..THREADS).filter(|_| threads.add());
+        (started.count() > 0).then_some(threads)
     });
     started.as_ref()
 }
@@ -72,7 +102,6 @@ fn serve(receiver: &Mutex<Receiver<Start>>) {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-    use std::time::Duration;
 
     #[tokio::test]
     async fn a_thread_that_started_something_never_ends() {
@@ -107,9 +136,10 @@ mod tests {
                 .await
                 .is_err()
         );
+        // What somebody waits for gets a thread, though all of them are held.
+        assert!(start(|| ()).await.is_some());
         drop(hold);
         busy.join_all().await;
-        assert!(start(|| ()).await.is_some());
         assert!(calls.recv_timeout(Duration::from_secs(5)).is_err());
     }
 }

@@ -108,7 +108,11 @@ impl TokenIds {
         Self {
             prompt: Self::ids(&response["prompt_token_ids"]),
             reply: Self::ids(&choice["token_ids"]),
-            logprobs: logprobs.filter_map(|it| it["logprob"].as_f64()).collect(),
+            // All or none: a missing one would shift those after it against the ids.
+            logprobs: logprobs
+                .map(|it| it["logprob"].as_f64())
+                .collect::<Option<_>>()
+                .unwrap_or_default(),
         }
     }
 

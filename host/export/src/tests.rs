@@ -4,7 +4,9 @@
 use mswea_run::journal::read_bytes;
 use serde_json::{Value, json};
 
-use crate::{Conversation, from_atif, from_records, to_atif, to_html, to_jsonl, to_markdown};
+use crate::{
+    Conversation, TokenIds, from_atif, from_records, to_atif, to_html, to_jsonl, to_markdown,
+};
 
 const HOSTILE: &str =
     "</pre></script><script>alert(1)</script><img src=x onerror=\"a()\">'&\u{1b}[31mred";
@@ -130,6 +132,15 @@ fn a_killed_run_in_atif() {
         (again.time, again.asked, again.view) = (told.time, told.asked, told.view);
         assert_eq!(again, told);
     }
+}
+
+#[test]
+fn a_token_without_a_probability_shifts_no_other() {
+    let logprobs = json!([{"logprob": -0.5}, {"logprob": null}, {"logprob": -0.25}]);
+    let choice = json!({"token_ids": [11, 12, 13], "logprobs": {"content": logprobs}});
+    let tokens = TokenIds::of(&json!({"choices": [choice]}));
+    assert_eq!(tokens.reply, [11, 12, 13]);
+    assert_eq!(tokens.logprobs, [0.0; 0]);
 }
 
 #[test]

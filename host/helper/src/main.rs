@@ -21,7 +21,7 @@ mod unwinding;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, BufReader, BufWriter, Write as _};
+use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -41,7 +41,7 @@ const BUFFER: usize = 64 * 1024;
 /// How long killing may take; only a process inside the kernel takes long.
 const KILLING: Duration = Duration::from_secs(3);
 
-const USAGE: &str = "usage: mswea-helper session | pack PATH | unpack file|folder PATH | kill ID... |\n    read PATH | write PATH NAME | stat PATH | list PATH | make PATH";
+const USAGE: &str = "usage: mswea-helper session | pack PATH | unpack file|folder PATH | kill ID... |\n    read PATH MOST | write PATH NAME | stat PATH | list PATH | make PATH";
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
             ended(kill_marked(ids))
         }
         [b"pack", path] => ended(pack(path)),
-        [b"read", path] => ended(read(path_of(path))),
+        [b"read", path, most] => ended(read(path_of(path), most)),
         [b"write", path, name] => ended(write(path_of(path), path_of(name))),
         [b"stat", path] => ended(stat(path_of(path))),
         [b"list", path] => ended(list(path_of(path))),
@@ -84,9 +84,12 @@ fn path_of(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// Writes the content of a file to stdout.
-fn read(path: &Path) -> io::Result<u8> {
-    let mut file = PlaceFiles::all().read(path)?;
+/// Writes the content of a file to stdout, one byte more than `most` at most.
+fn read(path: &Path, most: &[u8]) -> io::Result<u8> {
+    let most = str::from_utf8(most).ok().and_then(|text| text.parse().ok());
+    let most: u64 = most.ok_or(io::ErrorKind::InvalidInput)?;
+    // One byte more shows that there are too many.
+    let mut file = PlaceFiles::all().read(path)?.take(most.saturating_add(1));
     io::copy(&mut file, &mut io::stdout().lock()).map(|_| 0)
 }
 

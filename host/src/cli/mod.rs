@@ -33,12 +33,13 @@ mod runtime;
 mod sent;
 mod setup;
 mod ship;
-mod signal_mask;
 mod signals;
 mod sweagent;
 mod view;
 
+use std::panic::resume_unwind;
 use std::process::ExitCode;
+use std::thread;
 
 use clap::Parser as _;
 
@@ -107,7 +108,38 @@ pub fn main() -> ExitCode {
         return failure.report().into();
     }
     dotenv::load();
-    let done = match cli.command {
+    let done = off_the_first_thread(move || run_command(cli));
+    let code = done.unwrap_or_else(Failure::report);
+    person::give_back();
+    signals::let_go();
+    front::settle();
+    code.into()
+}
+
+/// Does the program's work on a second thread, and waits. The kernel gives a signal to the first thread, also
+/// while this one is blocked by a file system that does not answer; so nothing that can block is done there.
+fn off_the_first_thread(
+    work: impl FnOnce() -> Result<exit::ExitCode, Failure> + Send,
+) -> Result<exit::ExitCode, Failure> {
+    // As the first thread has by default.
+    const STACK: usize = 8 << 20;
+    let thread = thread::Builder::new()
+        .name("main".to_owned())
+        .stack_size(STACK);
+    thread::scope(|scope| match thread.spawn_scoped(scope, work) {
+        Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+        Err(error) => Err(Failure::new(
+            exit::ExitCode::Failed,
+            format!(
+                "no thread can be started: {error}; raise the limit of processes (`ulimit -u`)"
+            ),
+        )),
+    })
+}
+
+/// Does what the command line says.
+fn run_command(cli: Cli) -> Result<exit::ExitCode, Failure> {
+    match cli.command {
         None => run::run(&cli.run).and_then(again::to_the_end),
         Some(HostCommand::Demo(args)) => run::demo(&args),
         Some(HostCommand::Resume(args)) => again::resume(&args).and_then(again::to_the_end),
@@ -167,10 +199,5 @@ pub fn main() -> ExitCode {
         Some(HostCommand::Man) => output::data(|out| args::write_man(out)),
         Some(HostCommand::Ship { output, plugins }) => ship::run(&output, &plugins),
         Some(HostCommand::Guard { .. }) => Ok(exit::ExitCode::Submitted),
-    };
-    let code = done.unwrap_or_else(Failure::report);
-    person::give_back();
-    signals::let_go();
-    front::settle();
-    code.into()
+    }
 }

@@ -9,7 +9,6 @@ use tracing_subscriber::filter::LevelFilter;
 use super::args::DisplayArgs;
 use super::exit::ExitCode;
 use super::front::{Colour, LogLine, Look, PlainFormat, say};
-use super::signal_mask;
 use mswea_text::harmless;
 
 /// The most threads of many runs: agents mostly wait.
@@ -133,9 +132,7 @@ pub fn runtime_for_many() -> Result<Runtime, Failure> {
         return runtime();
     }
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder
-        .worker_threads(processors.min(MOST_THREADS))
-        .on_thread_start(signal_mask::block);
+    builder.worker_threads(processors.min(MOST_THREADS));
     built(builder)
 }
 

@@ -13,12 +13,12 @@ use tokio::time::{Instant, sleep_until};
 use anyhow::Context as _;
 use mswea_core::{Stop, StopSource};
 
-use super::{panics, signal_mask};
+use super::panics;
 
 /// How long the thread of the loops may take to notice a signal. It answers at once unless a file system hangs.
 const ANSWER: Duration = Duration::from_secs(10);
 /// The same after a second signal.
-const ANSWER_AT_ONCE: Duration = Duration::from_secs(1);
+const ANSWER_AT_ONCE: Duration = Duration::from_secs(3);
 
 /// The stop flag of a command that signals end.
 ///
@@ -76,10 +76,8 @@ fn watch_also(
         }
     });
     let (ready, made) = std::sync::mpsc::channel();
-    signal_mask::block();
     let thread = thread::Builder::new().name("signals".to_owned());
     thread.spawn(move || {
-        signal_mask::unblock();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -159,10 +157,15 @@ impl EndSignals {
                             source.stop();
                         }
                     }
-                    let limit = if unanswered.is_some() { ANSWER_AT_ONCE } else { ANSWER };
+                    let now = Instant::now();
+                    // Further signals do not postpone the end.
+                    let end = match &unanswered {
+                        None => now + ANSWER,
+                        Some(first) => first.end.min(now + ANSWER_AT_ONCE),
+                    };
                     let (answer, answered) = oneshot::channel();
                     let _ = asking.send(answer);
-                    unanswered = Some(UnansweredSignal { answered, end: Instant::now() + limit });
+                    unanswered = Some(UnansweredSignal { answered, end });
                 }
             }
         }
@@ -199,7 +202,6 @@ pub fn mind_interrupts() {
 
 /// Lets signals end the program again, after the run has ended.
 pub fn let_go() {
-    signal_mask::unblock();
     for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         if !is_ignored(SignalKind::from_raw(number)).unwrap_or(true) {
             // SAFETY: as above.

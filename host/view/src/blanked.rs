@@ -39,12 +39,11 @@ impl SecretsFiles {
     /// Reads this file, if it was not read as it is now.
     pub(crate) fn note(&self, path: &Path) {
         let stamp = FileStamp::of(path).ok();
-        let before = {
-            let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-            read.insert(path.to_owned(), stamp)
-        };
-        if before != Some(stamp) {
+        // Until the secrets are known: another reader of this file must not show them meanwhile.
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if read.get(path) != Some(&stamp) {
             self.secrets.add((self.in_file)(path.to_owned()));
+            read.insert(path.to_owned(), stamp);
         }
     }
 
@@ -61,6 +60,29 @@ impl SecretsFiles {
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    #[test]
+    fn a_file_that_is_being_read_is_waited_for() {
+        static IS_READING: AtomicBool = AtomicBool::new(false);
+        let secrets = SecretValues::new([]);
+        let files = SecretsFiles::new(secrets.clone(), |_| {
+            IS_READING.store(true, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(100));
+            vec!["only-secret".to_owned()]
+        });
+        let first = files.clone();
+        let reader = std::thread::spawn(move || first.note(Path::new("/missing")));
+        while !IS_READING.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        files.note(Path::new("/missing"));
+        let mut text = "only-secret".to_owned();
+        secrets.remove_from_text(&mut text);
+        assert!(!text.contains("only-secret"));
+        reader.join().unwrap();
+    }
 
     #[test]
     fn a_file_that_changes_is_read_again() {

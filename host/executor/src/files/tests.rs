@@ -1,4 +1,4 @@
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use super::*;
 
@@ -35,6 +35,63 @@ fn copies_files_folders_and_links() {
 
     assert!(copy(&at("a"), &at("a/b/inside")).is_err());
     assert!(copy(&at("missing"), &at("z")).is_err());
+}
+
+#[test]
+fn permissions_are_copied_but_for_those_of_the_owner() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |path: &str| root.path().join(path);
+    let set = |path: &str, mode: u32| {
+        fs::set_permissions(at(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let mode = |path: &str| fs::metadata(at(path)).unwrap().permissions().mode() & 0o7777;
+    fs::create_dir_all(at("a/closed")).unwrap();
+    fs::create_dir_all(at("a/open")).unwrap();
+    for (name, wanted) in [("private", 0o600), ("setuid", 0o4755), ("fixed", 0o444)] {
+        fs::write(at(&format!("a/{name}")), "x").unwrap();
+        set(&format!("a/{name}"), wanted);
+    }
+    set("a/closed", 0o500);
+    set("a/open", 0o1777);
+    // One that all may read is there.
+    fs::create_dir(at("b")).unwrap();
+    fs::write(at("b/private"), "longer").unwrap();
+    set("b/private", 0o644);
+    copy(&at("a"), &at("b")).unwrap();
+    copy(&at("a/setuid"), &at("c/setuid")).unwrap();
+    copy(&at("a/private"), &at("c/private")).unwrap();
+    copy(&at("a/fixed"), &at("c/fixed")).unwrap();
+    for (path, wanted) in [
+        ("b/private", 0o600),
+        ("b/setuid", 0o755),
+        ("b/fixed", 0o444),
+        ("b/closed", 0o500),
+        ("b/open", 0o1777),
+        ("c/private", 0o600),
+        ("c/setuid", 0o755),
+        ("c/fixed", 0o444),
+    ] {
+        assert_eq!(mode(path), wanted, "{path}");
+    }
+    assert_eq!(fs::read_to_string(at("b/private")).unwrap(), "x");
+    assert_eq!(fs::read_to_string(at("c/fixed")).unwrap(), "x");
+}
+
+#[test]
+fn a_new_file_never_has_more_permissions() {
+    let root = tempfile::tempdir().unwrap();
+    let to = PlacedPath::here(root.path().join("x"));
+    let file = create(&to, root.path(), &to.path, 0o4600).unwrap();
+    assert_eq!(mode_of(&file).unwrap(), 0o600);
+}
+
+#[test]
+fn folders_that_are_too_deep_are_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let deep = root.path().join("a").join("d/".repeat(DEEPEST + 1));
+    fs::create_dir_all(deep).unwrap();
+    let error = copy(&root.path().join("a"), &root.path().join("b")).unwrap_err();
+    assert!(error.to_string().contains("deep"), "{error}");
 }
 
 #[test]

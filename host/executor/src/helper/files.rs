@@ -61,8 +61,9 @@ impl HelperSession {
         limit: Duration,
         stop: &Stop,
     ) -> Result<Vec<u8>, FileFault> {
-        self.file_program(&["read", path], cwd, most, limit, stop)
-            .await
+        let bound = most.to_string();
+        let args = ["read", path, &bound];
+        self.file_program(&args, cwd, most, limit, stop).await
     }
 
     /// Writes a file, and makes the folders in which it is. If it is a folder and there is a `name`, the file
@@ -77,7 +78,11 @@ impl HelperSession {
         content: File,
     ) -> Result<(), FileFault> {
         let written = self.pass(["write", path, name], None, Some(content), None);
-        written.await.map_err(FileFault::said)
+        written.await.map_err(|text| match self.busy {
+            // What was passed has no end, so the session has none either.
+            true => FileFault::NoHelper(HelperError::Cut(text)),
+            false => FileFault::said(text),
+        })
     }
 
     /// Makes a folder and those around it, as far as they are missing.
@@ -129,5 +134,29 @@ impl HelperSession {
                 Err(FileFault::said(said.trim().to_owned()))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mswea_helper::protocol::hello;
+    use tokio::io::{AsyncWriteExt as _, duplex};
+
+    #[tokio::test]
+    async fn a_helper_that_ends_is_no_fault_of_the_file() {
+        let (output, mut theirs) = duplex(1024);
+        theirs.write_all(&hello()).await.unwrap();
+        let limit = Duration::from_secs(20);
+        let input = Box::new(tokio::io::sink());
+        let session = HelperSession::start(Box::new(output), input, limit).await;
+        let mut session = session.unwrap();
+        drop(theirs);
+        let content = tempfile::tempfile().unwrap();
+        let written = session.write_file("/nowhere", "", content.into()).await;
+        assert!(
+            matches!(written, Err(FileFault::NoHelper(_))),
+            "{written:?}"
+        );
     }
 }

@@ -2,6 +2,7 @@
 //! told once and at the beginning.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mswea_core::{ExecutorError, Stop};
 
@@ -9,8 +10,13 @@ use super::LocalExecutor;
 use super::folder::own_folder;
 use crate::aside::look;
 use crate::failure::ActionFailure;
+use crate::hanging;
 use crate::programs::is_program;
 use crate::sandbox::SandboxKind;
+
+/// The least time in which the file system of the working directory may answer, however short the limit of a
+/// command is.
+const LEAST: Duration = Duration::from_secs(5);
 
 impl LocalExecutor {
     /// Checks the variables, the working directory and the programs, and tries the sandbox.
@@ -30,7 +36,7 @@ impl LocalExecutor {
             Some(_) => None,
         };
         let guard = self.settings.guard_program.clone();
-        let limit = self.settings.timeout;
+        let limit = self.settings.timeout.max(LEAST);
         let checked = look(limit, stop, move || check(cwd, program.as_deref(), guard)).await;
         self.settings.cwd = checked.unwrap_or_else(|| {
             Err(ExecutorError::from(match stop.is_stopped() {
@@ -62,7 +68,11 @@ fn check(
     if let Some(cwd) = &cwd {
         let shown = cwd.display();
         match std::fs::metadata(cwd) {
-            Ok(found) if found.is_dir() => {}
+            Ok(found) if found.is_dir() => {
+                if hanging::is_remote(cwd) {
+                    hanging::note_can_hang();
+                }
+            }
             Ok(_) => {
                 return fail(format!(
                     "working directory `{shown}` is not a directory; set `cwd` to one"

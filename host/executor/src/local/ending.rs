@@ -1,12 +1,12 @@
 //! The end of runs: their processes are asked to end, killed, and those that can't be killed are named.
 //! Runs that end at the same time are ended together, because each search walks through `/proc`.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mswea_helper::processes::{self, Children, ProcessTarget, RUN_VARIABLE};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
 use crate::aside::aside;
 use crate::orphans::{self, RunsEnding};
@@ -30,70 +30,100 @@ struct EndingRun {
     left: oneshot::Sender<Vec<String>>,
 }
 
-static WAITING: Mutex<Vec<EndingRun>> = Mutex::new(Vec::new());
+/// Runs that are ended together.
+struct EndingGroup {
+    runs: Vec<EndingRun>,
+    _permit: SemaphorePermit<'static>,
+}
+
+/// The runs that wait.
+struct WaitingRuns {
+    runs: Vec<EndingRun>,
+    /// When the last group began.
+    begun: Option<Instant>,
+}
+
+/// Nothing that other runs need is held while a run waits: its runtime may stand still.
+static WAITING: Mutex<WaitingRuns> = Mutex::new(WaitingRuns {
+    runs: Vec::new(),
+    begun: None,
+});
 static PERMITS: Semaphore = Semaphore::const_new(GROUPS);
-/// When the last group began.
-static BEGUN: tokio::sync::Mutex<Option<tokio::time::Instant>> =
-    tokio::sync::Mutex::const_new(None);
+
+fn waiting() -> MutexGuard<'static, WaitingRuns> {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All runs that wait, as a group that begins now; none if another group has them.
+///
+/// # Errors
+/// How long to wait before the next try, because a group has just begun or too many are being ended.
+fn next_group() -> Result<Option<EndingGroup>, Duration> {
+    let mut waiting = waiting();
+    if waiting.runs.is_empty() {
+        return Ok(None);
+    }
+    let since = waiting.begun.map_or(GATHERING, |begun| begun.elapsed());
+    if since < GATHERING {
+        return Err(GATHERING - since);
+    }
+    let permit = PERMITS.try_acquire().map_err(|_| GATHERING)?;
+    // A run that was given up may have no `Presence` any more; its executor kills its processes.
+    waiting.runs.retain(|it| !it.left.is_closed());
+    if waiting.runs.is_empty() {
+        return Ok(None);
+    }
+    waiting.begun = Some(Instant::now());
+    Ok(Some(EndingGroup {
+        runs: std::mem::take(&mut waiting.runs),
+        _permit: permit,
+    }))
+}
 
 /// Ends all processes of `target`, which are those of one run; returns those that could not be ended.
 pub(super) async fn end(target: ProcessTarget, is_present: bool) -> Vec<String> {
     let (left, mut named) = oneshot::channel();
-    let waiting = || WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-    waiting().push(EndingRun {
+    waiting().runs.push(EndingRun {
         target,
         is_present,
         left,
     });
     let turn = async {
-        let permit = PERMITS.acquire().await;
-        let mut begun = BEGUN.lock().await;
-        if let Some(begun) = *begun {
-            tokio::time::sleep_until(begun + GATHERING).await;
+        loop {
+            match next_group() {
+                Ok(group) => return group,
+                Err(wait) => tokio::time::sleep(wait).await,
+            }
         }
-        let group = std::mem::take(&mut *waiting());
-        if !group.is_empty() {
-            *begun = Some(tokio::time::Instant::now());
-        }
-        (permit, group)
     };
-    let (permit, group) = tokio::select! {
+    let group = tokio::select! {
         biased;
         // Another run took this one with it.
         names = &mut named => return names.unwrap_or_default(),
-        turn = turn => turn,
+        group = turn => group,
     };
-    let Ok(permit) = permit else {
-        return Vec::new();
-    };
-    // It may be empty: another run took this one with it.
-    if !group.is_empty() {
-        let end = move || {
-            let _permit = permit;
-            end_group(group);
-        };
-        aside("ending", end).await;
-    } else {
-        drop(permit);
+    if let Some(group) = group {
+        aside("ending", move || end_group(group)).await;
     }
     named.await.unwrap_or_default()
 }
 
-fn end_group(group: Vec<EndingRun>) {
+fn end_group(group: EndingGroup) {
+    let runs = &group.runs;
     let all = ProcessTarget {
-        values: group
+        values: runs
             .iter()
             .flat_map(|it| it.target.values.clone())
             .collect(),
-        sessions: group
+        sessions: runs
             .iter()
             .flat_map(|it| it.target.sessions.clone())
             .collect(),
-        since: group.iter().map(|it| it.target.since).min().unwrap_or(0),
+        since: runs.iter().map(|it| it.target.since).min().unwrap_or(0),
         children: Children::Chosen(orphans::of_last_run),
         ..ProcessTarget::marked(RUN_VARIABLE, [])
     };
-    let ending = RunsEnding::new(group.iter().filter(|it| it.is_present).count());
+    let ending = RunsEnding::new(runs.iter().filter(|it| it.is_present).count());
     let left = kill(&all);
     // Before the answers, after which the runs are no longer present.
     drop(ending);
@@ -101,7 +131,7 @@ fn end_group(group: Vec<EndingRun>) {
         target,
         left: names,
         ..
-    } in group
+    } in group.runs
     {
         let _ = names.send(match left {
             0 => Vec::new(),
@@ -127,9 +157,32 @@ fn kill(target: &ProcessTarget) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::{GATHERING, end, waiting};
     use crate::{LocalExecutor, LocalSettings};
     use mswea_core::{Command, Executor, Stop};
-    use std::time::Duration;
+    use mswea_helper::processes::{ProcessTarget, RUN_VARIABLE};
+    use std::future::poll_fn;
+    use std::task::Poll;
+    use std::time::{Duration, Instant};
+
+    #[tokio::test]
+    async fn a_run_that_stands_still_or_is_given_up_stops_no_other() {
+        let run = |id: &str| {
+            let target = ProcessTarget::marked(RUN_VARIABLE, [id.to_owned()]);
+            Box::pin(end(target, false))
+        };
+        // So that both wait.
+        waiting().begun = Some(Instant::now() + GATHERING);
+        let mut given_up = run("ending-given-up");
+        let mut still = run("ending-still");
+        for it in [&mut given_up, &mut still] {
+            poll_fn(|context| Poll::Ready(it.as_mut().poll(context).is_ready())).await;
+        }
+        drop(given_up);
+        let other = tokio::time::timeout(Duration::from_secs(20), run("ending-other"));
+        assert_eq!(other.await.unwrap(), [""; 0]);
+        assert_eq!(still.await, [""; 0]);
+    }
 
     #[tokio::test]
     async fn runs_that_end_together_end_their_own_processes_only() {

@@ -214,10 +214,10 @@ impl LocalExecutor {
             Ok(Running::new(child, reading, target))
         };
         let is_first = self.presence.is_none();
-        let running = match orphans::are_many() || hanging::has_hung() {
+        let running = match orphans::are_many() || hanging::can_hang() {
             false => match hanging::attended(&process, limit, start) {
-                (Ok(_), true) => Err(limit.failure()),
-                (started, _) => started,
+                (_, true) => Err(limit.failure()),
+                (started, false) => started,
             },
             true => self.start_elsewhere(process, start).await,
         };

@@ -92,7 +92,7 @@ async fn alone_body() {
     let mut alone = executor(false);
     let refused = alone.start(&context(), None).await;
     let why = refused.unwrap_err().to_string();
-    assert!(why.contains("has not answered for 0.7 seconds"), "{why}");
+    assert!(why.contains("has not answered for 5 seconds"), "{why}");
     let stopping = Context::new(Arc::new(Silent), Arc::new(Silent), soon_stopped());
     let refused = alone.start(&stopping, None).await;
     assert_eq!(refused.unwrap_err().to_string(), "interrupted");
@@ -100,7 +100,7 @@ async fn alone_body() {
     let output = run(&mut alone, "echo").await;
     assert_eq!(extra(&output, "exception_type"), "TimeoutExpired");
     alone.cleanup().await;
-    assert!(begun.elapsed() < Duration::from_secs(15), "{begun:?}");
+    assert!(begun.elapsed() < Duration::from_secs(25), "{begun:?}");
 }
 
 /// Stopped by another thread in a moment.
