@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
-use scripted_server::{Fault, Scenario, Server, Turn};
+use scripted_server::{Fault, Recorded, Scenario, Server, Turn};
 use serde_json::{Value, json};
 
 use crate::host::{Host, Signal};
@@ -117,7 +117,7 @@ fn skyrl_gets_a_row_for_each_turn() {
     );
     assert_eq!(sessions(&server).len(), 2);
     // The history only grows, and the model's message is sent back as it came.
-    let requests: Vec<_> = server.requests().iter().map(|it| it.json()).collect();
+    let requests: Vec<_> = server.requests().iter().map(Recorded::json).collect();
     let (short, long): (Vec<_>, Vec<_>) = requests
         .iter()
         .partition(|it| it["messages"].as_array().unwrap().len() == 2);
