@@ -265,6 +265,12 @@ mod tests {
         let stopped = runtime.block_on(async {
             let (source, stop) = StopSource::new();
             watch(source).unwrap();
+            // What is started meanwhile gets all signals.
+            let mut grep = Command::new("grep");
+            let found = grep.args(["SigBlk:.*0000000000000000", "/proc/self/status"]);
+            if !found.output().unwrap().status.success() {
+                std::process::exit(43);
+            }
             let signal = rustix::process::Signal::from_named_raw(number.parse().unwrap()).unwrap();
             rustix::process::kill_process(rustix::process::getpid(), signal).unwrap();
             for _ in 0..20 {
