@@ -277,7 +277,10 @@ fn read_tokens(metrics: &Value) -> TokenIds {
     TokenIds {
         prompt: TokenIds::ids(&metrics["prompt_token_ids"]),
         reply: TokenIds::ids(&metrics["completion_token_ids"]),
-        logprobs: logprobs.filter_map(Value::as_f64).collect(),
+        logprobs: logprobs
+            .map(Value::as_f64)
+            .collect::<Option<_>>()
+            .unwrap_or_default(),
     }
 }
 
