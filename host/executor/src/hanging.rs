@@ -114,7 +114,7 @@ pub(super) fn can_hang() -> bool {
 }
 
 /// Whether `folder` is on a file system that waits for another machine or for another process.
-pub(super) fn is_remote(folder: &Path) -> bool {
+pub(super) fn depends_on_another(folder: &Path) -> bool {
     // As `statfs(2)` lists them.
     const TYPES: [u32; 12] = [
         0x0000_6969, // NFS

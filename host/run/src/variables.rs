@@ -34,7 +34,7 @@ impl Known {
         self.weak.remove(name);
         self.hidden.remove(name);
         if value.is_number() {
-            // In every step, as most counters: the variable keeps its place.
+            // The counters change in every step; their names are not copied again.
             if let Some(known) = self.base.get_mut(name) {
                 *known = value;
                 return;

@@ -69,7 +69,7 @@ fn check(
         let shown = cwd.display();
         match std::fs::metadata(cwd) {
             Ok(found) if found.is_dir() => {
-                if hanging::is_remote(cwd) {
+                if hanging::depends_on_another(cwd) {
                     hanging::note_can_hang();
                 }
             }
