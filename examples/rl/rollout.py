@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -135,7 +136,12 @@ def read(binary, journal, session):
         if len(it.get("completion_token_ids", [])) == len(it.get("logprobs", [])) > 0 and it.get("prompt_token_ids")
     ]
     if len(turns) < len(metrics):
-        raise ValueError(f"{len(metrics) - len(turns)} replies without token ids: the server has to know return_token_ids")
+        print(
+            f"{session}: {len(metrics) - len(turns)} of {len(metrics)} replies have no usable ids and log probabilities of "
+            "tokens: the server has to know return_token_ids and logprobs",
+            file=sys.stderr,
+        )
+        return Episode(session, "NoTokenIds", "error", end["submission"], trajectory["steps"], turns)
     kind = KINDS.get(end["exit_status"], "error")
     return Episode(session, end["exit_status"], kind, end["submission"], trajectory["steps"], turns)
 

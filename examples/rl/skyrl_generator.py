@@ -7,6 +7,7 @@ context ended is trained on with the reward 0.
 import asyncio
 import dataclasses
 import json
+import uuid
 from pathlib import Path
 
 import rollout
@@ -37,7 +38,8 @@ class MsweaGenerator(GeneratorInterface):
         return output
 
     async def episode(self, prompt, extras, trajectory_id, parameters):
-        folder = self.folder / f"{trajectory_id.instance_id}_{trajectory_id.repetition_id}"
+        # Empty: what an earlier episode left there could solve the task.
+        folder = self.folder / f"{trajectory_id.instance_id}_{trajectory_id.repetition_id}_{uuid.uuid4().hex[:8]}"
         task = prompt[-1]["content"]
         run = dict(check=extras.get("check"), parameters=parameters, **self.limits)
         return await asyncio.to_thread(rollout.run, task, self.model, self.base_url, folder, **run)

@@ -1,6 +1,7 @@
 //! `fork` begins a new run with the first steps of another one.
 
 use std::fs;
+use std::path::Path;
 
 use scripted_server::{Scenario, Server, Turn};
 use serde_json::json;
@@ -99,8 +100,12 @@ fn a_run_of_mini_swe_agent_is_forked() {
 #[test]
 fn a_run_goes_on_with_a_further_message() {
     let server = server();
-    let first = Host::new().server(&server).task("count").run().expect(0);
-    let journal = fs::read(first.dir.join("traj.events.jsonl")).unwrap();
+    let first = Host::new().server(&server).task("count");
+    let first = first.args(["--atif", "atif.json"]).run().expect(0);
+    let recorded = |dir: &Path| {
+        ["traj.events.jsonl", "atif.json"].map(|name| fs::read(dir.join(name)).unwrap())
+    };
+    let files = recorded(&first.dir);
     let next = [
         "continue",
         "traj.json",
@@ -138,10 +143,13 @@ fn a_run_goes_on_with_a_further_message() {
         serde_json::from_slice(&fs::read(run.dir.join("next.json")).unwrap()).unwrap();
     assert_eq!(trajectory["info"]["model_stats"]["api_calls"], json!(6));
     assert_eq!(trajectory["info"]["mswea"]["run_id"], "second.1");
-    assert_eq!(
-        fs::read(run.dir.join("traj.events.jsonl")).unwrap(),
-        journal
-    );
+    assert_eq!(recorded(&run.dir), files);
+    for format in ["atif", "html", "md"] {
+        let export = Host::after(&run).args(["export", "next.json", "--to", format]);
+        let run = export.run().expect(0);
+        let text = &run.stdout;
+        assert_eq!(text.matches("-and now?").count(), 1, "{format}: {text}");
+    }
     let host = Host::after(&run).args(next).args(["--run-id", "../x"]);
     host.run()
         .expect(2)
@@ -308,7 +316,7 @@ fn what_cannot_be_restored_is_refused_before_a_file_is_touched() {
     let old = first.dir.join("fork.json");
     fs::write(&old, "{}").unwrap();
     let state = first.root.path().join("home/.local/state");
-    let files = |folder: &std::path::Path| {
+    let files = |folder: &Path| {
         let mut names: Vec<String> = fs::read_dir(folder)
             .into_iter()
             .flatten()

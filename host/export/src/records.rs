@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use mswea_core::{Action, Event, Message, Output, Part, Reply, Usage, View};
+use mswea_core::{Action, Answer, Event, Message, Output, Part, Reply, Usage, View};
 use mswea_run::journal::Record;
 use serde_json::{Value, json};
 
 use crate::conversation::{
-    Conversation, ConversationStep, RecordedCall, ShownResult, StepSource, TokenIds,
+    Conversation, ConversationStep, RecordedCall, ShownResult, StepSource, TokenIds, usage_of,
 };
 
 /// What mini-swe-agent writes as the result of a call whose command ended the run.
@@ -163,6 +163,14 @@ impl ConversationReader {
                 }
                 self.ran.clear();
             }
+            Event::Answered {
+                message: Some(message),
+                ..
+            } => self.message(message, t),
+            Event::Answered {
+                answer: Answer::Say { text },
+                ..
+            } => self.message(&Message::new("user", text.as_str()), t),
             Event::RunEnded {
                 exit_status,
                 submission,
@@ -222,7 +230,10 @@ impl ConversationReader {
     }
 
     fn reply(&mut self, reply: &Reply, cost: Option<f64>, timestamp: f64) {
-        self.bill(reply.usage.as_ref(), cost);
+        // A trajectory of mini-swe-agent has it in the response alone.
+        let of_response = || reply.response.as_ref().and_then(usage_of);
+        let usage = reply.usage.clone().or_else(of_response);
+        self.bill(usage.as_ref(), cost);
         let message = &reply.message;
         let reasoning = message.content.iter().filter_map(|part| match part {
             Part::Reasoning { text, .. } if !text.is_empty() => Some(text.as_str()),
@@ -240,7 +251,7 @@ impl ConversationReader {
             reasoning,
             model: Some(reply.model.clone()).filter(|it| !it.is_empty()),
             calls: calls(message),
-            usage: reply.usage.clone(),
+            usage,
             tokens: reply
                 .response
                 .as_ref()

@@ -68,7 +68,8 @@ pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// Unpacks into `to`, which is made if it is missing. If `is_file`, the archive has one file, which
 /// becomes `to` unless that is a folder. Nothing is written outside of the folder: no link that leads
-/// out of it is followed, whether the archive has brought it or not.
+/// out of it is followed, whether the archive has brought it or not. A process that puts a link in the
+/// place of a folder meanwhile can lead one entry out; it could write there itself.
 ///
 /// # Errors
 /// An error of reading or of writing, also if an entry would be outside.

@@ -256,8 +256,11 @@ pub(super) fn layers(earlier: &Earlier, flags: &RunArgs, anew: bool) -> Result<L
     let mini = config
         .get("mini")
         .is_some_and(|it| *it == Value::Bool(true));
-    if anew && let Some(agent) = config.get_mut("agent").and_then(Value::as_object_mut) {
-        agent.remove("output_path");
+    // Files of the earlier run.
+    for (section, key) in [("agent", "output_path"), ("run", "atif_path")] {
+        if anew && let Some(keys) = config.get_mut(section).and_then(Value::as_object_mut) {
+            keys.remove(key);
+        }
     }
     let overrides = flags.overrides().into_iter();
     let sources = Sources {

@@ -7,6 +7,7 @@
 //! many runs unwinds instead; there a panic ends only one run (`session::run`).
 
 use std::backtrace::{Backtrace, BacktraceStatus};
+use std::io::Write as _;
 use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -65,6 +66,7 @@ pub fn end_blocked() -> ! {
 /// on another thread, because this one, or one that is blocked, may hold locks that it needs.
 fn speak<const N: usize>(told: [String; N], last_words: Option<LastWords>, limit: Duration) {
     let (done, waiting) = mpsc::channel();
+    let alone = told.join("\n");
     let speak = move || {
         if person::give_back() {
             front::say(front::RELEASE);
@@ -78,8 +80,10 @@ fn speak<const N: usize>(told: [String; N], last_words: Option<LastWords>, limit
         front::settle();
         let _ = done.send(());
     };
-    if thread::Builder::new().spawn(speak).is_ok() {
-        let _ = waiting.recv_timeout(limit);
+    match thread::Builder::new().spawn(speak) {
+        Ok(_) => drop(waiting.recv_timeout(limit)),
+        // No thread can be started, so none prints either.
+        Err(_) => drop(writeln!(std::io::stderr(), "error: {alone}")),
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mswea_core::{Command, Output, Stop};
 use mswea_helper::{long, sys};
@@ -238,7 +238,7 @@ impl LocalExecutor {
     ) -> Result<T, ActionFailure> {
         self.note_presence();
         let starting = self.starting.clone().lock_owned().await;
-        let mut waiting = AwaitedStart(Some(process));
+        let mut waiting = AwaitedStart(Some(process), Instant::now());
         let started = starters::start(move || {
             let _starting = starting;
             start()
@@ -345,13 +345,14 @@ impl AsFd for StartDescriptor {
     }
 }
 
-/// A start that another thread does. Dropped before its end, it is given up.
-struct AwaitedStart(Option<ProcessStart>);
+/// A start that another thread does, and when it began. Dropped before its end, it is given up.
+struct AwaitedStart(Option<ProcessStart>, Instant);
 
 impl Drop for AwaitedStart {
     fn drop(&mut self) {
         if let Some(start) = &self.0 {
             start.give_up();
+            hanging::note(self.1);
         }
     }
 }
