@@ -56,6 +56,11 @@ fn too_few_open_files_are_reported_as_the_limit_of_the_shell() {
 }
 
 #[test]
+fn a_small_stack_is_enough() {
+    limited("-s 128", &commands(&["true"])).expect(0);
+}
+
+#[test]
 fn a_limit_of_file_sizes_ends_the_run_and_is_reported() {
     let server = commands(&["echo first", "seq 1 30000", "echo never"]);
     let run = limited("-f 50", &server).expect(1);

@@ -53,7 +53,9 @@ use args::{
 
 /// The whole program, from arguments to exit code.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    // The stack of the first thread can be too small for it (`ulimit -s`).
+    let parsed = on_a_thread(Cli::try_parse).unwrap_or_else(|_| Cli::try_parse());
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             let typed: Vec<String> = std::env::args_os()
@@ -121,19 +123,29 @@ pub fn main() -> ExitCode {
 fn off_the_first_thread(
     work: impl FnOnce() -> Result<exit::ExitCode, Failure> + Send,
 ) -> Result<exit::ExitCode, Failure> {
+    on_a_thread(work).unwrap_or_else(|error| {
+        Err(Failure::new(
+            exit::ExitCode::Failed,
+            format!(
+                "no thread can be started: {error}; raise the limit of processes (`ulimit -u`)"
+            ),
+        ))
+    })
+}
+
+/// Does `work` on a thread with a stack that the limit of the first one's does not bound, and waits for its end.
+///
+/// # Errors
+/// If no thread can be started.
+fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
     // As the first thread has by default.
     const STACK: usize = 8 << 20;
     let thread = thread::Builder::new()
         .name("main".to_owned())
         .stack_size(STACK);
-    thread::scope(|scope| match thread.spawn_scoped(scope, work) {
-        Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
-        Err(error) => Err(Failure::new(
-            exit::ExitCode::Failed,
-            format!(
-                "no thread can be started: {error}; raise the limit of processes (`ulimit -u`)"
-            ),
-        )),
+    thread::scope(|scope| {
+        let thread = thread.spawn_scoped(scope, work)?;
+        Ok(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
     })
 }
 

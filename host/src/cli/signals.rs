@@ -1,4 +1,5 @@
-//! Signals that end a run: Ctrl-C, SIGTERM, a lost terminal.
+//! Signals that end a run: Ctrl-C, SIGTERM, a lost terminal, and SIGUSR1, which engines of clusters send some time
+//! before they end a job.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -33,7 +34,7 @@ pub fn stop() -> anyhow::Result<Stop> {
 /// Turns signals into the stop flag for as long as the runtime lives. The second one ends the
 /// run at once: the running command is killed and nothing is salvaged.
 ///
-/// If SIGHUP was ignored when the program started, it stays ignored, as `nohup` requires. This does
+/// If SIGHUP or SIGUSR1 was ignored when the program started, it stays ignored, as `nohup` requires. This does
 /// not hold for SIGINT: a shell script that starts the host with `&` has SIGINT ignored, but may
 /// send it later to stop the run.
 pub fn watch(source: StopSource) -> io::Result<()> {
@@ -44,28 +45,12 @@ pub fn watch(source: StopSource) -> io::Result<()> {
     })
 }
 
-/// The same for a worker of a batch, which SIGUSR1 stops, too: engines send it before they end a job.
-pub fn watch_worker(source: StopSource) -> io::Result<()> {
-    let source = Arc::new(source);
-    let stop = source.clone();
-    watch_also(source, true, move || {
-        stop.stop();
-    })
-}
-
 /// As [`watch`], but Ctrl-C does this.
+///
+/// Signals have a thread of their own: that of the loops may be blocked in the kernel, by a file system that
+/// does not answer.
 pub fn watch_with(
     source: Arc<StopSource>,
-    on_interrupt: impl Fn() + Send + 'static,
-) -> io::Result<()> {
-    watch_also(source, false, on_interrupt)
-}
-
-/// Signals have a thread of their own: that of the loops may be blocked in the kernel, by a file system that
-/// does not answer. `user`: also SIGUSR1.
-fn watch_also(
-    source: Arc<StopSource>,
-    user: bool,
     on_interrupt: impl Fn() + Send + 'static,
 ) -> io::Result<()> {
     let (asking, mut asked) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
@@ -89,7 +74,7 @@ fn watch_also(
             }
         };
         runtime.block_on(async {
-            let signals = EndSignals::new(user);
+            let signals = EndSignals::new();
             let (signals, made) = match signals {
                 Ok(signals) => (Some(signals), Ok(())),
                 Err(error) => (None, Err(error)),
@@ -109,17 +94,16 @@ struct EndSignals {
     interrupt: Option<Signal>,
     terminate: Option<Signal>,
     hangup: Option<Signal>,
-    user: Option<Signal>,
+    warning: Option<Signal>,
 }
 
 impl EndSignals {
-    fn new(user: bool) -> io::Result<Self> {
-        let user = user.then(SignalKind::user_defined1);
+    fn new() -> io::Result<Self> {
         Ok(Self {
             interrupt: Some(signal(SignalKind::interrupt())?),
             terminate: Some(signal(SignalKind::terminate())?),
             hangup: unless_ignored(SignalKind::hangup())?,
-            user: user.map(signal).transpose()?,
+            warning: unless_ignored(SignalKind::user_defined1())?,
         })
     }
 
@@ -129,7 +113,7 @@ impl EndSignals {
             () = next(&mut self.interrupt) => true,
             () = next(&mut self.terminate) => false,
             () = next(&mut self.hangup) => false,
-            () = next(&mut self.user) => false,
+            () = next(&mut self.warning) => false,
         }
     }
 
@@ -202,7 +186,7 @@ pub fn mind_interrupts() {
 
 /// Lets signals end the program again, after the run has ended.
 pub fn let_go() {
-    for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1] {
         if !is_ignored(SignalKind::from_raw(number)).unwrap_or(true) {
             // SAFETY: as above.
             unsafe { libc::signal(number, libc::SIG_DFL) };
@@ -322,6 +306,7 @@ mod tests {
             ("", libc::SIGINT, 40),
             ("", libc::SIGTERM, 40),
             ("", libc::SIGHUP, 40),
+            ("", libc::SIGUSR1, 40),
             // `nohup` does this.
             ("trap '' HUP;", libc::SIGHUP, 41),
             ("trap '' HUP;", libc::SIGINT, 40),

@@ -44,7 +44,7 @@ pub fn worker(args: &BatchWorkerArgs) -> Result<ExitCode, Failure> {
     panics::on_panic(move || last_words.last_words());
     let code = tokio.block_on(async {
         let (source, stop) = StopSource::new();
-        signals::watch_worker(source).context("can't watch for signals")?;
+        signals::watch(source).context("can't watch for signals")?;
         let code = joined(args, index, runtime.clone(), &stop).await;
         runtime.swept(&stop).await;
         code
