@@ -85,7 +85,7 @@ def serve(it):
     class Service(BaseHTTPRequestHandler):
         def do_POST(self):
             try:
-                request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                request = json.loads(self.rfile.read(max(0, int(self.headers["content-length"]))))
                 asked = request["input"]
                 task = asked if isinstance(asked, str) else text_of(asked[-1]["content"])
             except (AttributeError, LookupError, TypeError, ValueError) as error:

@@ -86,20 +86,22 @@ def run(
     binary = os.environ.get("MSWEA_HOST_BINARY", "mswea-host")
     asked = {"logprobs": True, **(parameters or {})}
     asked["extra_body"] = {"return_token_ids": True, **asked.get("extra_body", {})}
-    words = [binary, "-q", "-m", model, "-t", task, "-o", logs / f"{session}.traj.json", "-l", "0"]
+    words = [binary, "-q", "-m", model, "-t", "-", "-o", logs / f"{session}.traj.json", "-l", "0"]
     words += ["--base-url", base_url.replace("{session}", session), "--session-header", f"X-Session-ID={session}"]
     words += ["--time-limit", str(seconds), "--step-limit", str(step_limit)]
     for name, value in asked.items():
         words += ["-c", f"model.model_kwargs.{name}={json.dumps(value)}"]
+    is_killed = False
     with open(logs / f"{session}.txt", "w") as said:
-        agent = subprocess.Popen(words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said)
+        agent = subprocess.Popen(words, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said)
         try:
-            agent.wait(kill_after or seconds + GRACE)
-            is_killed = False
+            agent.communicate(task.encode(), kill_after or seconds + GRACE)
         except subprocess.TimeoutExpired:
+            is_killed = True
+        finally:
+            # Also if the trainer is interrupted.
             agent.kill()
             agent.wait()
-            is_killed = True
     episode = read(binary, logs / f"{session}.events.jsonl", session)
     if is_killed:
         episode.kind = "timeout"
@@ -109,16 +111,22 @@ def run(
 
 
 def succeeds(check, folder, seconds):
-    """Whether the command succeeds in time. If not, all of its process group is killed: it runs the model's code."""
+    """Whether the command succeeds in time. It runs the model's code, so its process group is killed at its end; what
+    leaves the group goes on, unless the check runs in a container.
+    """
     words = ["sh", "-c", check]
     null = subprocess.DEVNULL
     process = subprocess.Popen(words, cwd=folder, stdin=null, stdout=null, start_new_session=True)
     try:
         return process.wait(seconds) == 0
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
         return False
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
 
 
 def read(binary, journal, session):
