@@ -40,7 +40,15 @@ impl PlacedPath {
     /// # Errors
     /// [`ExecutorError`] if the path is not below `root`, or `root` is missing.
     pub(super) fn inside(root: &Path, start: &Path, path: &str) -> Result<Self, ExecutorError> {
-        let files = PlaceFiles::below(root);
+        Self::bounded(PlaceFiles::below(root), root, start, path)
+    }
+
+    fn bounded(
+        files: io::Result<PlaceFiles>,
+        root: &Path,
+        start: &Path,
+        path: &str,
+    ) -> Result<Self, ExecutorError> {
         let found = Self {
             files: files.map_err(|error| format!("`{}`: {error}", root.display()))?,
             path: start.join(path),
@@ -66,7 +74,8 @@ impl PlacedPath {
             true => root.to_owned(),
             false => root.join(cwd.strip_prefix("/").unwrap_or(cwd)),
         };
-        let found = Self::inside(root, &start, path.trim_start_matches('/'))?;
+        let files = PlaceFiles::in_image(root);
+        let found = Self::bounded(files, root, &start, path.trim_start_matches('/'))?;
         Ok(Self {
             shown: path.to_owned(),
             ..found

@@ -1,9 +1,9 @@
 //! Files by their paths: read, written, listed, and their folders made.
 //!
 //! Only regular files are opened: a pipe or a device may never answer, and reading can change it.
-//! [`PlaceFiles::below`] reaches no file outside of its folder, whatever `..` and links say, also if commands
-//! change them at the same time: the kernel follows the path (`openat2`). A kernel before 5.6, or a filter that
-//! does not know the call, follows no link at all.
+//! [`PlaceFiles::below`] and [`PlaceFiles::in_image`] reach no file outside of their folder, whatever `..` and links
+//! say, also if commands change them at the same time: the kernel follows the path (`openat2`). A kernel before
+//! 5.6, or a filter that does not know the call, follows no link at all.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -26,7 +26,14 @@ const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
 /// Files, by paths.
 #[derive(Debug)]
-pub struct PlaceFiles(Option<OwnedFd>);
+pub struct PlaceFiles(Option<BoundingFolder>);
+
+/// The folder that bounds paths, and how.
+#[derive(Debug)]
+struct BoundingFolder {
+    folder: OwnedFd,
+    bounds: ResolveFlags,
+}
 
 /// What there is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,8 +101,22 @@ impl PlaceFiles {
     /// # Errors
     /// If there is no such folder.
     pub fn below(folder: &Path) -> io::Result<Self> {
-        let opened = openat(CWD, folder, FOLDER | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self(Some(opened)))
+        Self::bounded(folder, ResolveFlags::BENEATH)
+    }
+
+    /// Those of an image whose root is `folder`: as [`Self::below`], but links and `..` mean what they mean in the
+    /// image, so `/run` of a link is a folder of the image.
+    ///
+    /// # Errors
+    /// If there is no such folder.
+    pub fn in_image(folder: &Path) -> io::Result<Self> {
+        Self::bounded(folder, ResolveFlags::IN_ROOT)
+    }
+
+    fn bounded(folder: &Path, bounds: ResolveFlags) -> io::Result<Self> {
+        let folder = openat(CWD, folder, FOLDER | OFlags::CLOEXEC, Mode::empty())?;
+        let bounds = bounds | ResolveFlags::NO_MAGICLINKS;
+        Ok(Self(Some(BoundingFolder { folder, bounds })))
     }
 
     /// Whether there are files outside, which it does not reach.
@@ -109,7 +130,7 @@ impl PlaceFiles {
             true => Mode::from_raw_mode(0o666),
             false => Mode::empty(),
         };
-        let Some(root) = &self.0 else {
+        let Some(BoundingFolder { folder, bounds }) = &self.0 else {
             let path = if path.as_os_str().is_empty() {
                 Path::new(".")
             } else {
@@ -119,12 +140,11 @@ impl PlaceFiles {
         };
         let path = path.strip_prefix("/").unwrap_or(path);
         let path = Path::new(".").join(path);
-        let bounds = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         for _ in 0..TRIES {
-            match openat2(root, &path, flags, mode, bounds) {
+            match openat2(folder, &path, flags, mode, *bounds) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(Errno::NOSYS | Errno::PERM) => {
-                    return Ok(by_parts(root.as_fd(), &path, flags, mode)?);
+                    return Ok(by_parts(folder.as_fd(), &path, flags, mode)?);
                 }
                 opened => return Ok(opened?),
             }

@@ -161,12 +161,13 @@ pub(super) async fn everything() {
         .download("/build-env", &recording.folder.path().join("env"))
         .await
         .unwrap();
+    // A link to `/etc` leads to the image's, which has no such file.
     text(&mut executor, "ln -s /etc out").await;
     let error = executor
         .download("out/passwd", recording.folder.path())
         .await
         .unwrap_err();
-    assert!(error.message.contains("is not below"), "{error}");
+    assert!(error.message.contains("No such file"), "{error}");
     let image = target(&recording);
     contract::cleanup_leaves_nothing(&mut executor).await;
     assert!(!image.parent().unwrap().exists());
@@ -377,7 +378,7 @@ async fn commands_may_share_a_shell() {
     let mut executor = SingularityExecutor::new(recording.settings.clone());
     let error = executor.start(&context(), None).await.unwrap_err();
     assert!(
-        error.message.contains("can't be reached"),
+        error.message.contains("can't be written into"),
         "{}",
         error.message
     );

@@ -148,7 +148,7 @@ fn folders_are_listed() {
 fn without_the_kernels_help_no_link_is_followed() {
     let root = ground();
     let files = PlaceFiles::below(&root.path().join("in")).unwrap();
-    let folder = files.0.as_ref().unwrap().as_fd();
+    let folder = files.0.as_ref().unwrap().folder.as_fd();
     let open = |path: &str| by_parts(folder, Path::new(path), OFlags::RDONLY, Mode::empty());
     for path in ["sub/file", "./sub/./file", "", "sub"] {
         assert!(open(path).is_ok(), "{path}");
