@@ -118,7 +118,7 @@ fn works_at(url: &str, there: &Path, session: bool) -> Run {
         .args(["-c", &format!("environment.session={session}")])
         .args([
             "-c",
-            "environment.timeout=2",
+            "environment.timeout=4",
             "-c",
             "environment.capture_bytes=20000",
         ])
@@ -136,7 +136,7 @@ fn works_at(url: &str, there: &Path, session: bool) -> Run {
     );
     let messages = told(&run);
     for text in [
-        "timed out after 2 seconds",
+        "timed out after 4 seconds",
         "it's mine\\n",
         "unexpected",
         "280000 bytes of output elided",
