@@ -240,6 +240,18 @@ pub fn from_atif(value: &Value) -> Result<Conversation, String> {
     let steps = steps.ok_or("`steps` is not a list; ATIF has the steps of a run there")?;
     let totals = &value["final_metrics"];
     let (extra, made) = (&value["extra"], &value["agent"]["extra"]);
+    let steps: Vec<ConversationStep> = (1..)
+        .zip(steps)
+        .map(|(id, it)| read_step(it).map_err(|error| format!("step {id}: {error}")))
+        .collect::<Result<_, _>>()?;
+    // The totals may be left out.
+    let of_steps = || {
+        let mut all = Usage::default();
+        let each = steps.iter().filter_map(|it| it.usage.as_ref());
+        each.for_each(|it| all.add(it));
+        all
+    };
+    let costs = || steps.iter().filter(|it| it.is_reply).map(|it| it.cost);
     Ok(Conversation {
         run_id: string(value, "session_id")
             .or_else(|| string(value, "trajectory_id"))
@@ -253,12 +265,15 @@ pub fn from_atif(value: &Value) -> Result<Conversation, String> {
             .or_else(|| string(value, "schema_version"))
             .unwrap_or_default(),
         plugins: made["plugins"].as_array().cloned().unwrap_or_default(),
-        steps: (1..)
-            .zip(steps)
-            .map(|(id, it)| read_step(it).map_err(|error| format!("step {id}: {error}")))
-            .collect::<Result<_, _>>()?,
-        usage: usage(totals, "total_").unwrap_or_default(),
-        cost: totals["total_cost_usd"].as_f64(),
+        usage: match totals.is_object() {
+            true => usage(totals, "total_").unwrap_or_default(),
+            false => of_steps(),
+        },
+        cost: match totals.is_object() {
+            true => totals["total_cost_usd"].as_f64(),
+            false => costs().sum(),
+        },
+        steps,
         exit_status: string(extra, "exit_status"),
         submission: string(extra, "submission").unwrap_or_default(),
     })

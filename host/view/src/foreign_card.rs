@@ -42,12 +42,20 @@ pub(crate) fn read(path: &Path) -> Result<RunCard, String> {
 
 fn of_atif(head: &ForeignHead, card: RunCard) -> RunCard {
     let (agent, totals) = (&head.agent, &head.metrics);
+    let tokens = |pointer: &str, of_steps: u64| match totals.is_object() {
+        true => count(totals, pointer),
+        false => of_steps,
+    };
     RunCard {
         status: status(&head.extra, "ATIF"),
         model: text(agent, "/model_name"),
-        cost: number(totals, "/total_cost_usd"),
-        input: count(totals, "/total_prompt_tokens"),
-        output: count(totals, "/total_completion_tokens"),
+        cost: match totals.is_object() {
+            true => number(totals, "/total_cost_usd"),
+            // They may be left out.
+            false => head.known_cost(),
+        },
+        input: tokens("/total_prompt_tokens", head.usage.input_tokens),
+        output: tokens("/total_completion_tokens", head.usage.output_tokens),
         program: format!("{} {}", text(agent, "/name"), text(agent, "/version")),
         ..card
     }
@@ -107,7 +115,7 @@ fn of_messages(head: &ForeignHead, card: RunCard) -> RunCard {
         return RunCard {
             cost: match hides && (head.has_free || head.lacks_costs) {
                 true => None,
-                false => total.or((!head.lacks_costs).then_some(head.cost)),
+                false => total.or(head.known_cost()),
             },
             input: head.usage.input_tokens,
             output: head.usage.output_tokens,
@@ -293,6 +301,19 @@ mod tests {
                 {"source": "agent", "message": "said", "llm_call_count": 0}]}),
         );
         assert_eq!(facts(&atif), (0, 0, 2, None, Some(10.0), Some(12.5)));
+        // Totals may be left out.
+        let step = json!({"source": "agent", "message": "a", "metrics": {"prompt_tokens": 7, "completion_tokens": 2,
+            "cost_usd": 0.5, "prompt_token_ids": [1, 2]}});
+        let mut atif = json!({"schema_version": "ATIF-v1.6", "agent": {"name": "x", "version": "1"}, "steps": [step, step]});
+        assert_eq!(facts(&card(&atif)), (14, 4, 2, Some(1.0), None, None));
+        let read = mswea_export::from_atif(&atif).unwrap();
+        assert_eq!(
+            (read.usage.input_tokens, read.usage.output_tokens, read.cost),
+            (14, 4, Some(1.0))
+        );
+        atif["final_metrics"] =
+            json!({"total_prompt_tokens": 20, "total_completion_tokens": 5, "total_cost_usd": 2.0});
+        assert_eq!(facts(&card(&atif)), (20, 5, 2, Some(2.0), None, None));
     }
 
     #[test]

@@ -75,6 +75,11 @@ impl ForeignHead {
         !self.is_atif && !self.info.is_null() && self.has_messages
     }
 
+    /// The sum of the costs of all replies, if each has one.
+    pub(crate) fn known_cost(&self) -> Option<f64> {
+        (!self.lacks_costs).then_some(self.cost)
+    }
+
     /// Whether `info` says all that the messages amount to.
     fn is_own(&self) -> bool {
         self.info.pointer("/mswea/run_id").is_some()
@@ -211,6 +216,7 @@ enum SeenLevel {
     Step,
     Extra,
     Response,
+    Metrics,
 }
 
 /// A part of a message or a step; one of another type is passed over.
@@ -236,7 +242,7 @@ impl<'de> Visitor<'de> for SeenPart<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        use SeenLevel::{Extra, Response, Step};
+        use SeenLevel::{Extra, Metrics, Response, Step};
         let Self {
             level,
             wants_text,
@@ -259,11 +265,20 @@ impl<'de> Visitor<'de> for SeenPart<'_> {
                     let usage: Value = entries.next_value()?;
                     seen.usage = usage_of(&serde_json::json!({ "usage": usage }));
                 }
-                (Step, "extra") => entries.next_value_seed(SeenPart {
-                    level: Extra,
+                (Step, "extra" | "metrics") => entries.next_value_seed(SeenPart {
+                    level: if name == "extra" { Extra } else { Metrics },
                     wants_text,
                     seen,
                 })?,
+                (Metrics, "prompt_tokens" | "completion_tokens") => {
+                    let count = entries.next_value::<Value>()?.as_u64().unwrap_or_default();
+                    let usage = seen.usage.get_or_insert_default();
+                    match name.as_str() {
+                        "prompt_tokens" => usage.input_tokens = count,
+                        _ => usage.output_tokens = count,
+                    }
+                }
+                (Metrics, "cost_usd") => seen.cost = entries.next_value::<Value>()?.as_f64(),
                 (Extra, "timestamp") => seen.time = entries.next_value::<Value>()?.as_f64(),
                 (Extra, "cost") => seen.cost = entries.next_value::<Value>()?.as_f64(),
                 (Extra, "interrupt_type") => seen.interrupt = word(&mut entries)?,
