@@ -1,10 +1,10 @@
 //! The name of a run's config: runs with the same settings have the same one. Which files the settings came
 //! from is not recorded, so the name is a digest of them, and tells a few.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
-use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
@@ -32,13 +32,17 @@ const TOLD: [(&str, &str); 4] = [
 /// How many bytes of the digest are told.
 const BYTES: usize = 4;
 
-/// The settings of a run: section, key, and the value as JSON without spaces.
+/// The settings of a run, as far as they were added: sections in the order of their names.
 #[derive(Default)]
-pub(crate) struct ConfigName(BTreeMap<(String, String), String>);
+pub(crate) struct ConfigName {
+    digest: Sha256,
+    told: [Option<String>; TOLD.len()],
+    is_any: bool,
+}
 
 /// The plugins of a run; those inside the program are of its version.
 #[derive(Deserialize)]
-pub(crate) struct NamedPlugin {
+pub(crate) struct ListedPlugin {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -50,11 +54,18 @@ pub(crate) struct NamedPlugin {
 }
 
 impl ConfigName {
+    /// `value` is JSON without spaces.
     fn add(&mut self, section: &str, key: &str, value: &str) {
         // What is null was not set.
-        if value != "null" && !OF_TASK.contains(&(section, key)) {
-            let key = (section.to_owned(), key.to_owned());
-            self.0.insert(key, value.to_owned());
+        if value == "null" || OF_TASK.contains(&(section, key)) {
+            return;
+        }
+        self.is_any = true;
+        for part in [section, ".", key, "=", value, "\n"] {
+            self.digest.update(part);
+        }
+        if let Some(at) = TOLD.iter().position(|it| *it == (section, key)) {
+            self.told[at] = Some(value.to_owned());
         }
     }
 
@@ -72,8 +83,8 @@ impl ConfigName {
 
     /// The same, of a journal, which is in this form already.
     pub(crate) fn raw_section(&mut self, section: &str, value: &RawValue) {
-        match serde_json::from_str::<BTreeMap<String, &RawValue>>(value.get()) {
-            Ok(keys) => {
+        match serde_json::from_str::<RawKeys<'_>>(value.get()) {
+            Ok(RawKeys(keys)) => {
                 for (key, value) in keys {
                     self.add(section, &key, value.get());
                 }
@@ -83,7 +94,7 @@ impl ConfigName {
     }
 
     /// Adds the plugins.
-    pub(crate) fn plugins(&mut self, plugins: &[NamedPlugin]) {
+    pub(crate) fn plugins(&mut self, plugins: &[ListedPlugin]) {
         for (index, plugin) in plugins.iter().enumerate() {
             let digest = match plugin.source.as_str() {
                 "built-in" => "",
@@ -95,20 +106,16 @@ impl ConfigName {
     }
 
     /// The name; empty without settings.
-    pub(crate) fn name(&self) -> String {
-        if self.0.is_empty() {
-            return String::new();
-        }
-        let mut digest = Sha256::new();
-        for ((section, key), value) in &self.0 {
-            digest.update(format!("{section}.{key}={value}\n"));
-        }
+    pub(crate) fn name(self) -> String {
         let mut name = String::new();
-        for byte in digest.finalize().iter().take(BYTES) {
+        if !self.is_any {
+            return name;
+        }
+        for byte in self.digest.finalize().iter().take(BYTES) {
             let _ = write!(name, "{byte:02x}");
         }
-        for (section, key) in TOLD {
-            if let Some(value) = self.0.get(&(section.to_owned(), key.to_owned())) {
+        for ((_, key), value) in TOLD.iter().zip(self.told) {
+            if let Some(value) = value {
                 let _ = write!(name, " · {key} {}", value.trim_matches('"'));
             }
         }
@@ -116,15 +123,43 @@ impl ConfigName {
     }
 }
 
+/// The keys of an object in their order, with values as they are written.
+struct RawKeys<'l>(Vec<(String, &'l RawValue)>);
+
+impl<'l> Deserialize<'l> for RawKeys<'l> {
+    fn deserialize<D: Deserializer<'l>>(input: D) -> Result<Self, D::Error> {
+        struct KeysVisitor;
+        impl<'l> Visitor<'l> for KeysVisitor {
+            type Value = RawKeys<'l>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'l>>(self, mut entries: A) -> Result<RawKeys<'l>, A::Error> {
+                let mut keys = Vec::new();
+                while let Some(entry) = entries.next_entry()? {
+                    keys.push(entry);
+                }
+                Ok(RawKeys(keys))
+            }
+        }
+        input.deserialize_map(KeysVisitor)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::json;
 
     use super::*;
 
     fn name(config: &Value, plugins: &Value) -> String {
         let mut name = ConfigName::default();
-        for (section, value) in config.as_object().unwrap() {
+        let sections: BTreeMap<&String, &Value> = config.as_object().unwrap().iter().collect();
+        for (section, value) in sections {
             name.section(section, value);
         }
         name.plugins(&Vec::deserialize(plugins).unwrap());

@@ -1,5 +1,6 @@
 //! What the list shows of a trajectory without a journal: mini-swe-agent's, SWE-agent's, ours, or one in ATIF.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use mswea_export::replayed_config;
@@ -146,15 +147,17 @@ fn of_messages(head: &ForeignHead, card: RunCard) -> RunCard {
 
 fn config(info: &Value, own: Option<&Value>) -> String {
     let mut name = ConfigName::default();
-    for section in ["agent", "model", "environment"] {
-        if let Some(keys) = info.pointer(&format!("/config/{section}")) {
-            name.section(section, keys);
-        }
+    let sections = ["agent", "model", "environment"].into_iter();
+    let mut sections: BTreeMap<&str, &Value> = sections
+        .filter_map(|section| Some((section, info.pointer("/config")?.get(section)?)))
+        .collect();
+    let rest = own.and_then(|own| own["config"].as_object());
+    let rest = rest.into_iter().flatten();
+    sections.extend(rest.map(|(section, keys)| (section.as_str(), keys)));
+    for (section, keys) in sections {
+        name.section(section, keys);
     }
     if let Some(own) = own {
-        for (section, keys) in own["config"].as_object().into_iter().flatten() {
-            name.section(section, keys);
-        }
         name.plugins(&Vec::deserialize(&own["plugins"]).unwrap_or_default());
     }
     name.name()

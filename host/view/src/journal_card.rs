@@ -9,22 +9,22 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::card::{RunCard, first_of, last_of};
-use crate::config_name::{ConfigName, NamedPlugin};
+use crate::config_name::{ConfigName, ListedPlugin};
 use crate::tally::JournalTally;
 
 /// What is read of the first line; the rest of the config is long.
 #[derive(Deserialize)]
-struct HeadLine {
+struct HeadLine<'l> {
     t: f64,
     event: String,
     run_id: String,
     host_version: String,
     task: String,
     /// The sections, as they are written.
-    #[serde(default)]
-    config: BTreeMap<String, Box<RawValue>>,
-    #[serde(default)]
-    plugins: Option<Box<RawValue>>,
+    #[serde(borrow, default)]
+    config: BTreeMap<String, &'l RawValue>,
+    #[serde(borrow, default)]
+    plugins: Option<&'l RawValue>,
 }
 
 #[derive(Default, Deserialize)]
@@ -40,8 +40,8 @@ struct HeadEnvironment {
     environment_class: Option<String>,
 }
 
-impl HeadLine {
-    fn section<'l, T: Default + Deserialize<'l>>(&'l self, name: &str) -> Result<T, String> {
+impl<'l> HeadLine<'l> {
+    fn section<T: Default + Deserialize<'l>>(&self, name: &str) -> Result<T, String> {
         let Some(section) = self.config.get(name) else {
             return Ok(T::default());
         };
@@ -53,9 +53,9 @@ impl HeadLine {
         for (section, value) in &self.config {
             name.raw_section(section, value);
         }
-        let plugins = self.plugins.as_deref();
+        let plugins = self.plugins;
         let plugins =
-            plugins.and_then(|it| serde_json::from_str::<Vec<NamedPlugin>>(it.get()).ok());
+            plugins.and_then(|it| serde_json::from_str::<Vec<ListedPlugin>>(it.get()).ok());
         name.plugins(&plugins.unwrap_or_default());
         name.name()
     }
@@ -68,7 +68,7 @@ impl HeadLine {
 pub(crate) fn read(path: &Path, tally: &mut JournalTally) -> Result<RunCard, String> {
     let file = mswea_files::open(path, u64::MAX).map_err(|error| error.to_string())?;
     let first = first_line(&file).map_err(|error| error.to_string())?;
-    let head: HeadLine =
+    let head: HeadLine<'_> =
         serde_json::from_slice(&first).map_err(|error| format!("it is no journal: {error}"))?;
     if head.event != "run_started" {
         return Err("it does not begin with `run_started`".to_owned());
