@@ -330,3 +330,127 @@ fn a_request_is_shown_as_it_was_sent() {
     drop(browser);
     view.end();
 }
+
+/// Four runs: two with a price, of which one has other settings, one of SWE-agent without times, and one in ATIF
+/// without a price.
+fn with_unknowns() -> Host {
+    let mini = |limit: u32, cost: f64| {
+        json!({"trajectory_format": "mini-swe-agent-1.1",
+            "info": {"exit_status": "Submitted", "mini_version": "2.4.6", "submission": "",
+                "config": {"agent": {"step_limit": limit}, "model": {"model_name": "m"}},
+                "model_stats": {"api_calls": 1, "instance_cost": cost}},
+            "messages": [{"role": "user", "content": "t", "extra": {"timestamp": 1_795_585_214.5}},
+                {"role": "assistant", "content": "a", "extra": {"cost": cost, "timestamp": 1_795_585_224.5}}]})
+        .to_string()
+    };
+    let sweagent = json!({"trajectory": [{"action": "ls", "observation": "", "response": "r", "thought": "r"}],
+        "history": [{"role": "user", "content": "t"}], "environment": "e",
+        "replay_config": "{\"agent\":{\"model\":{\"name\":\"other\"}}}",
+        "info": {"exit_status": "submitted", "model_stats": {"api_calls": 1, "instance_cost": 0.5}}});
+    let atif = json!({"schema_version": "ATIF-v1.7", "agent": {"name": "x", "version": "1"},
+        "steps": [{"step_id": 1, "source": "user", "message": "t"}, {"step_id": 2, "source": "agent", "message": "a"}]});
+    let host = Host::new().file("one.traj.json", mini(7, 0.25));
+    host.file("two.traj.json", mini(8, 0.25))
+        .file("three.traj", sweagent.to_string())
+        .file("four.atif.json", atif.to_string())
+}
+
+#[test]
+fn what_is_not_known_is_shown_as_unknown() {
+    if !Need::Chromium.is_met() {
+        return;
+    }
+    let view = View::of(with_unknowns(), &["."]);
+    let mut browser = Browser::start();
+    browser.go(&format!("http://{}/?token={}", view.address, view.token));
+    let rows = "document.querySelectorAll('table.runs tbody tr').length";
+    browser.until(rows, json!(4));
+    browser.until(
+        "document.getElementById('summary').textContent",
+        json!("4 of 4 runs · at least $1.0000, 1 run without a known price"),
+    );
+    // Cost, tokens, took, age of a run.
+    let cells = |name: &str| {
+        format!(
+            "[...document.querySelector('td[title=\"{name}\"]').parentNode.querySelectorAll('td.number')].map(it => it.textContent)"
+        )
+    };
+    let of = |browser: &mut Browser, name: &str| browser.value(&cells(name));
+    assert_eq!(
+        of(&mut browser, "three.traj"),
+        json!(["1", "$0.5000", "0", "?", "?"])
+    );
+    assert_eq!(
+        of(&mut browser, "four.atif.json"),
+        json!(["1", "?", "0", "?", "?"])
+    );
+    assert_eq!(of(&mut browser, "one.traj.json")[3], "10 s");
+
+    // By settings: the two of mini-swe-agent differ in one.
+    let group = |name: &str| {
+        format!(
+            "(g => {{ g.value = '{name}'; g.dispatchEvent(new Event('change')) }})(document.getElementById('group'))"
+        )
+    };
+    browser.value(&group("config"));
+    let heads = "[...document.querySelectorAll('summary')].map(it => it.textContent)";
+    browser.until(&format!("{heads}.length"), json!(3));
+    let heads = browser.value(heads);
+    let has = |text: &str| {
+        let mut heads = heads.as_array().unwrap().iter();
+        heads.any(|it| it.as_str().unwrap().contains(text))
+    };
+    for text in [
+        " · step_limit 7 · 1 runs · $0.2500",
+        " · step_limit 8 · 1 runs",
+        "- · 2 runs · at least $0.5000, 1 run without a known price",
+    ] {
+        assert!(has(text), "{text}: {heads}");
+    }
+    browser.value(&group("model"));
+    let names = "[...document.querySelectorAll('summary b')].map(it => it.textContent).sort()";
+    browser.until(names, json!(["-", "m", "other"]));
+    browser.value(&group(""));
+    let texts = heads.as_array().unwrap().iter().filter_map(Value::as_str);
+    let digest = texts.filter(|it| it.contains("step_limit 8"));
+    let digest = digest.filter_map(|it| it.split(' ').next()).next().unwrap();
+    browser.value(&format!(
+        "(f => {{ f.value = '{digest}'; f.dispatchEvent(new Event('input')) }})(document.getElementById('filter'))"
+    ));
+    browser.until(rows, json!(1));
+
+    // The page of a run, and the figures.
+    browser.value(
+        "(f => { f.value = 'three'; f.dispatchEvent(new Event('input')) })(document.getElementById('filter'))",
+    );
+    browser.until(rows, json!(1));
+    browser.value("document.querySelector('table.runs a').click()");
+    browser.until(
+        "[...document.querySelectorAll('.facts span')].map(it => it.textContent).filter(it => /^(took|started)/.test(it))",
+        json!(["took ?"]),
+    );
+    browser.go(&format!("http://{}/?folder=", view.address));
+    let titles = "[...document.querySelectorAll('figcaption')].map(it => it.textContent)";
+    browser.until(
+        titles,
+        json!([
+            "Cost against steps (not of 1 without a known one)",
+            "Time against steps (not of 2 without a known one)",
+            "Steps",
+            "Cost (not of 1 without a known one)",
+            "Ended over time"
+        ]),
+    );
+    let dots =
+        "[...document.querySelectorAll('figure')].map(it => it.querySelectorAll('circle').length)";
+    assert_eq!(browser.value(dots), json!([3, 2, 0, 0, 2]));
+    let medians = "[...document.querySelectorAll('#statuses tr')].at(-1).textContent";
+    let medians = browser.value(medians);
+    assert!(
+        medians.as_str().unwrap().contains("ATIF1cost unknown?1?"),
+        "{medians}"
+    );
+    assert_eq!(browser.complaints, Vec::<String>::new());
+    drop(browser);
+    view.end();
+}

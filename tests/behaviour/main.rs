@@ -24,6 +24,7 @@ mod enigma_hostile;
 mod escapes;
 mod exports;
 mod finished;
+mod foreign_runs;
 mod forks;
 mod golden_screens;
 mod happy;

@@ -274,6 +274,16 @@ impl Usage {
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
         self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
     }
+
+    /// Takes away the tokens of a reply that was added.
+    pub fn subtract(&mut self, other: &Usage) {
+        let less = |count: &mut u64, other: u64| *count = count.saturating_sub(other);
+        less(&mut self.input_tokens, other.input_tokens);
+        less(&mut self.cache_read_tokens, other.cache_read_tokens);
+        less(&mut self.cache_write_tokens, other.cache_write_tokens);
+        less(&mut self.output_tokens, other.output_tokens);
+        less(&mut self.reasoning_tokens, other.reasoning_tokens);
+    }
 }
 
 /// A model's reply.

@@ -10,7 +10,7 @@ use crate::conversation::{
     Conversation, ConversationStep, RecordedCall, ShownResult, StepSource, TokenIds,
 };
 use crate::images::embedded;
-use crate::time::iso;
+use crate::time::{from_iso, iso};
 
 /// What is written.
 const VERSION: &str = "ATIF-v1.7";
@@ -60,7 +60,10 @@ pub fn to_atif(run: &Conversation) -> Result<Value, String> {
                 ("total_steps", json!(run.steps.len())),
                 (
                     "extra",
-                    object([("total_reasoning_tokens", some(usage.reasoning_tokens))]),
+                    object([
+                        ("total_cache_write_tokens", some(usage.cache_write_tokens)),
+                        ("total_reasoning_tokens", some(usage.reasoning_tokens)),
+                    ]),
                 ),
             ]),
         ),
@@ -236,7 +239,19 @@ pub fn from_atif(value: &Value) -> Result<Conversation, String> {
     let steps = value.get("steps").and_then(Value::as_array);
     let steps = steps.ok_or("`steps` is not a list; ATIF has the steps of a run there")?;
     let totals = &value["final_metrics"];
-    let extra = &value["extra"];
+    let (extra, made) = (&value["extra"], &value["agent"]["extra"]);
+    let steps: Vec<ConversationStep> = (1..)
+        .zip(steps)
+        .map(|(id, it)| read_step(it).map_err(|error| format!("step {id}: {error}")))
+        .collect::<Result<_, _>>()?;
+    // The totals may be left out.
+    let of_steps = || {
+        let mut all = Usage::default();
+        let each = steps.iter().filter_map(|it| it.usage.as_ref());
+        each.for_each(|it| all.add(it));
+        all
+    };
+    let costs = || steps.iter().filter(|it| it.is_reply).map(|it| it.cost);
     Ok(Conversation {
         run_id: string(value, "session_id")
             .or_else(|| string(value, "trajectory_id"))
@@ -246,30 +261,41 @@ pub fn from_atif(value: &Value) -> Result<Conversation, String> {
             string(&value["agent"], "version").unwrap_or_default(),
         ),
         model: string(&value["agent"], "model_name"),
-        format: string(value, "schema_version").unwrap_or_default(),
-        plugins: Vec::new(),
-        steps: (1..)
-            .zip(steps)
-            .map(|(id, it)| read_step(it).map_err(|error| format!("step {id}: {error}")))
-            .collect::<Result<_, _>>()?,
-        usage: usage(totals, "total_"),
-        cost: totals["total_cost_usd"].as_f64(),
+        format: string(made, "original_format")
+            .or_else(|| string(value, "schema_version"))
+            .unwrap_or_default(),
+        plugins: made["plugins"].as_array().cloned().unwrap_or_default(),
+        usage: match totals.is_object() {
+            true => usage(totals, "total_").unwrap_or_default(),
+            false => of_steps(),
+        },
+        cost: match totals.is_object() {
+            true => totals["total_cost_usd"].as_f64(),
+            false => costs().sum(),
+        },
+        steps,
         exit_status: string(extra, "exit_status"),
         submission: string(extra, "submission").unwrap_or_default(),
     })
 }
 
-fn usage(value: &Value, beginning: &str) -> Usage {
-    let count = |key: &str| {
-        let count = value.get(format!("{beginning}{key}"));
-        count.and_then(Value::as_u64).unwrap_or_default()
-    };
-    Usage {
-        input_tokens: count("prompt_tokens"),
-        output_tokens: count("completion_tokens"),
-        cache_read_tokens: count("cached_tokens"),
+/// None if no count is there.
+fn usage(value: &Value, beginning: &str) -> Option<Usage> {
+    let count = |of: &Value, key: &str| of[format!("{beginning}{key}")].as_u64();
+    let (input, output) = (
+        count(value, "prompt_tokens"),
+        count(value, "completion_tokens"),
+    );
+    input.or(output)?;
+    let extra = &value["extra"];
+    Some(Usage {
+        input_tokens: input.unwrap_or_default(),
+        output_tokens: output.unwrap_or_default(),
+        cache_read_tokens: count(value, "cached_tokens").unwrap_or_default(),
+        cache_write_tokens: count(extra, "cache_write_tokens").unwrap_or_default(),
+        reasoning_tokens: count(extra, "reasoning_tokens").unwrap_or_default(),
         ..Usage::default()
-    }
+    })
 }
 
 fn read_tokens(metrics: &Value) -> TokenIds {
@@ -325,14 +351,14 @@ fn read_step(value: &Value) -> Result<ConversationStep, String> {
         asked: None,
         view: None,
         source,
-        time: None,
+        time: value["timestamp"].as_str().and_then(from_iso),
         text,
         images,
         reasoning: string(&value["reasoning_content"]).unwrap_or_default(),
         model: string(&value["model_name"]),
         calls: calls.collect::<Result<_, _>>()?,
         shown: shown.collect::<Result<_, _>>()?,
-        usage: metrics.map(|it| usage(it, "")),
+        usage: metrics.and_then(|it| usage(it, "")),
         tokens: metrics.map(read_tokens).unwrap_or_default(),
         cost: value["metrics"]["cost_usd"].as_f64(),
         is_reply: source == StepSource::Agent && value["llm_call_count"] != json!(0),

@@ -25,5 +25,5 @@ pub use images::embedded;
 pub use markdown::to_markdown;
 pub use records::{ConversationReader, from_records};
 pub use redact::SecretValues;
-pub use sweagent::{from_sweagent, is_sweagent, to_sweagent};
-pub use time::iso;
+pub use sweagent::{from_sweagent, is_sweagent, replayed_config, replayed_model, to_sweagent};
+pub use time::{from_iso, iso};

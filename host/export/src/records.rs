@@ -7,7 +7,7 @@ use mswea_run::journal::Record;
 use serde_json::{Value, json};
 
 use crate::conversation::{
-    Conversation, ConversationStep, RecordedCall, ShownResult, StepSource, TokenIds, usage_of,
+    Conversation, ConversationStep, RecordedCall, ShownResult, StepSource, TokenIds,
 };
 
 /// What mini-swe-agent writes as the result of a call whose command ended the run.
@@ -38,6 +38,8 @@ pub struct ConversationReader {
     ran: BTreeMap<usize, (Output, Option<f64>)>,
     cost: f64,
     is_unpriced: bool,
+    /// The cost of the whole run, as its end says: the replies of a trajectory may have none.
+    total: Option<f64>,
     /// In journals of version 1 every message is an event of its own.
     is_first_version: bool,
 }
@@ -62,7 +64,7 @@ impl ConversationReader {
 
     /// Dollars so far; none if any price is unknown.
     pub fn cost(&self) -> Option<f64> {
-        (!self.is_unpriced).then_some(self.cost)
+        self.total.or((!self.is_unpriced).then_some(self.cost))
     }
 
     /// The index of the first step that further events may change.
@@ -98,6 +100,7 @@ impl ConversationReader {
             Event::RunResumed { .. } | Event::Reopened { .. } => {
                 self.told.exit_status = None;
                 self.told.submission.clear();
+                self.total = None;
             }
             Event::Opening { messages } => {
                 for message in messages {
@@ -147,9 +150,9 @@ impl ConversationReader {
                 output,
                 timestamp,
             } => {
-                // A trajectory of another program has no times of its commands.
-                let is_ours = self.told.program.0 == "mswea-host";
-                let start = self.started.get(index).filter(|_| is_ours);
+                // A trajectory has no times of its commands.
+                let is_journal = self.told.format.starts_with("mswea-journal-");
+                let start = self.started.get(index).filter(|_| is_journal);
                 let seconds = start.map(|start| timestamp - start);
                 self.ran.insert(*index, (output.clone(), seconds));
             }
@@ -174,8 +177,10 @@ impl ConversationReader {
             Event::RunEnded {
                 exit_status,
                 submission,
+                cost,
                 ..
             } => {
+                self.total = *cost;
                 self.told.exit_status = Some(exit_status.clone());
                 self.told.submission.clone_from(submission);
             }
@@ -230,10 +235,7 @@ impl ConversationReader {
     }
 
     fn reply(&mut self, reply: &Reply, cost: Option<f64>, timestamp: f64) {
-        // A trajectory of mini-swe-agent has it in the response alone.
-        let of_response = || reply.response.as_ref().and_then(usage_of);
-        let usage = reply.usage.clone().or_else(of_response);
-        self.bill(usage.as_ref(), cost);
+        self.bill(reply.usage.as_ref(), cost);
         let message = &reply.message;
         let reasoning = message.content.iter().filter_map(|part| match part {
             Part::Reasoning { text, .. } if !text.is_empty() => Some(text.as_str()),
@@ -251,7 +253,7 @@ impl ConversationReader {
             reasoning,
             model: Some(reply.model.clone()).filter(|it| !it.is_empty()),
             calls: calls(message),
-            usage,
+            usage: reply.usage.clone(),
             tokens: reply
                 .response
                 .as_ref()

@@ -26,7 +26,7 @@ pub fn from_sweagent(value: &Value) -> Conversation {
     Conversation {
         run_id: text(&value["environment"]),
         program: ("SWE-agent".to_owned(), text(&info["swe_agent_version"])),
-        model: model(value),
+        model: replayed_model(&replayed_config(&value["replay_config"])),
         format: "SWE-agent".to_owned(),
         plugins: Vec::new(),
         steps,
@@ -157,16 +157,19 @@ fn content_of(text: &str, images: &[String]) -> Value {
         .collect()
 }
 
-/// The model of the config with which the run can be repeated.
-fn model(value: &Value) -> Option<String> {
-    let config = &value["replay_config"];
-    let parsed = config.as_str().map(serde_json::from_str::<Value>);
-    let config = match parsed {
-        Some(parsed) => parsed.ok()?,
-        None => config.clone(),
-    };
-    let name = config.pointer("/agent/model/name")?.as_str()?;
-    Some(name.to_owned())
+/// The config with which the run can be repeated (`replay_config`), which is JSON or a text that holds JSON.
+pub fn replayed_config(config: &Value) -> Value {
+    match config {
+        Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
+        config => config.clone(),
+    }
+}
+
+/// The model in such a config; of several agents that of the first one.
+pub fn replayed_model(config: &Value) -> Option<String> {
+    let names = ["/agent/model/name", "/agent/agent_configs/0/model/name"];
+    let mut names = names.iter().filter_map(|it| config.pointer(it)?.as_str());
+    names.next().map(str::to_owned)
 }
 
 /// The messages before the first reply. Demonstrations are part of them.

@@ -49,7 +49,7 @@ pub struct Earlier {
     fork: Option<Fork>,
     /// The run is done once more, from the record alone.
     is_replay: bool,
-    /// It is a trajectory of mini-swe-agent, and not a journal.
+    /// It is a trajectory, and not a journal.
     is_foreign: bool,
 }
 
@@ -61,7 +61,7 @@ impl Earlier {
     /// [`EarlierError`] if it is no journal, is damaged, is of a later version, if its run goes on in
     /// another process or in another copy of the journal, or if the run has submitted and is over.
     pub fn to_resume(journal: &Path) -> Result<Self, EarlierError> {
-        if foreign::is_trajectory(journal) {
+        if foreign::read(journal).is_some() {
             return Err(EarlierError::ForeignResume {
                 trajectory: journal.to_owned(),
             });
@@ -80,8 +80,8 @@ impl Earlier {
         Ok(earlier)
     }
 
-    /// The journal of a run that is only read; it may still go on. A trajectory of mini-swe-agent
-    /// ([`Earlier::is_foreign_trajectory`]) is read as the events that it amounts to.
+    /// The journal of a run that is only read; it may still go on. A trajectory in its place
+    /// ([`Earlier::is_trajectory`]) is read as the events that it amounts to.
     ///
     /// # Errors
     /// [`EarlierError`] if it is no journal, is damaged, or is of a later version.
@@ -149,18 +149,25 @@ impl Earlier {
     /// Whether a file is a trajectory of mini-swe-agent itself, which `fork` and `replay` take in the
     /// place of a journal.
     pub fn is_foreign_trajectory(path: &Path) -> bool {
-        foreign::is_trajectory(path)
+        !foreign::is_own(path) && Self::is_trajectory(path)
+    }
+
+    /// Whether a file is a trajectory: mini-swe-agent's, or one of this host, which has a journal in most cases.
+    pub fn is_trajectory(path: &Path) -> bool {
+        foreign::read(path).is_some()
     }
 
     /// What is not recorded of the run, in words; none if it has a journal.
     pub fn lacks(&self) -> Option<String> {
-        self.is_foreign.then(|| {
-            format!(
-                "`{}` is a trajectory of mini-swe-agent: token usage, prices, the plugins and the files of \
-                 the workspace are not in it; the plugins are those of its config and the flags",
-                self.journal.display()
-            )
-        })
+        let what = match foreign::is_own(&self.journal) {
+            _ if !self.is_foreign => return None,
+            true => "a trajectory without its journal: the files of the workspace are not in it",
+            false => {
+                "a trajectory of mini-swe-agent: the plugins and the files of the workspace are not in it; the \
+                 plugins are those of its config and the flags"
+            }
+        };
+        Some(format!("`{}` is {what}", self.journal.display()))
     }
 
     /// Lets the run go on with plugins that have changed since.

@@ -195,12 +195,15 @@ pub fn go_on(args: &ContinueArgs) -> Result<RunEnd, Failure> {
     continuation.run(earlier, &id, &flags)
 }
 
-/// The journal of a run, or a trajectory of mini-swe-agent.
+/// The journal of a run; a trajectory of mini-swe-agent, or one of this host that has lost its journal.
 pub(super) fn recorded(named: &Path) -> Result<PathBuf, Failure> {
-    match Earlier::is_foreign_trajectory(named) {
-        true => Ok(named.to_owned()),
-        false => find_one(named).map_err(Failure::usage),
+    if Earlier::is_foreign_trajectory(named) {
+        return Ok(named.to_owned());
     }
+    find_one(named).or_else(|error| match Earlier::is_trajectory(named) {
+        true => Ok(named.to_owned()),
+        false => Err(Failure::usage(error)),
+    })
 }
 
 /// Says what is not recorded of a run.

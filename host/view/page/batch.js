@@ -1,13 +1,21 @@
 // The runs of a folder together: statuses, cost against steps, failures of the same kind.
 
 import { ask, count, dollars, duration, each_second, el, link, now, svg } from "./tools.js";
-import { all_runs, badge, renew } from "./list.js";
+import { all_runs, badge, renew, spent, took } from "./list.js";
 
 const [W, H, PAD] = [420, 220, 34];
 
+// Of the values that are known; null if none is.
 const median = (values) => {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted.length ? sorted[Math.floor(sorted.length / 2)] : 0;
+  const sorted = values.filter((it) => it !== null).sort((a, b) => a - b);
+  return sorted.length ? sorted[Math.floor(sorted.length / 2)] : null;
+};
+
+// The runs that have a value, and a title that says how many have none.
+const known = (title, runs, of) => {
+  const left = runs.filter((it) => of(it) !== null);
+  const without = runs.length - left.length;
+  return [without ? `${title} (not of ${without} without a known one)` : title, left];
 };
 
 function add(groups, name, it) {
@@ -24,6 +32,7 @@ export const kind_of = (error) => error
   .slice(0, 160);
 
 function plot(title, runs, x, y, x_text, y_text, go) {
+  if (!runs.length) return "";
   const [most_x, most_y] = [Math.max(...runs.map(x), 1e-9), Math.max(...runs.map(y), 1e-9)];
   const at = (it) => [PAD + (x(it) / most_x) * (W - PAD - 8), H - PAD - (y(it) / most_y) * (H - PAD - 12)];
   const dots = runs.slice(0, 5000).map((it) => {
@@ -40,6 +49,7 @@ function plot(title, runs, x, y, x_text, y_text, go) {
 
 // How many runs have how much of something.
 function distribution(title, runs, of, text) {
+  if (!runs.length) return "";
   const values = runs.map(of);
   const most = Math.max(...values, 1e-9);
   const bars = new Array(Math.min(24, Math.max(4, Math.ceil(Math.sqrt(runs.length))))).fill(0);
@@ -58,7 +68,7 @@ function distribution(title, runs, of, text) {
 }
 
 function ended(runs) {
-  const done = runs.filter((it) => !it.running && it.last).sort((one, other) => one.last - other.last);
+  const done = runs.filter((it) => !it.running && took(it) !== null).sort((one, other) => one.last - other.last);
   if (done.length < 2) return null;
   const start = Math.min(...done.map((it) => it.started));
   const numbered = done.map((it, index) => ({ ...it, index: index + 1, at: it.last - start }));
@@ -83,13 +93,12 @@ export function show_batch(main, name, go) {
     const runs = [...all_runs().values()].filter((it) => !name || it.name.startsWith(name + "/"));
     const by = new Map();
     for (const it of runs) add(by, it.status, it);
-    const cost = runs.reduce((sum, it) => sum + (it.cost ?? 0), 0);
     const statuses = el("table", { id: "statuses" },
       el("tr", {}, ["Status", "Runs", "Cost", "Median cost", "Median steps", "Median time"].map((it, at) => el("th", { class: at ? "number" : null }, it))),
       [...by].sort((one, other) => other[1].length - one[1].length).map(([status, of]) => el("tr", {},
         el("td", {}, el("a", { href: link({ q: status }) }, badge(of[0]))),
-        [of.length, dollars(of.reduce((sum, it) => sum + (it.cost ?? 0), 0)), dollars(median(of.map((it) => it.cost ?? 0))),
-          median(of.map((it) => it.steps)), duration(median(of.map((it) => (it.running ? now() : it.last) - it.started)))]
+        [of.length, spent(of), dollars(median(of.map((it) => it.cost))),
+          median(of.map((it) => it.steps)), duration(median(of.map(took)))]
           .map((it) => el("td", { class: "number" }, it)))));
     const failures = new Map();
     for (const it of runs) {
@@ -102,13 +111,13 @@ export function show_batch(main, name, go) {
         of.slice(0, 200).map((it) => el("div", {}, el("a", { href: link({ run: it.id }) }, it.name)))));
     const timed = ended(runs);
     box.replaceChildren(...[
-      el("p", { class: "summary" }, `${runs.length} runs · ${dollars(cost)} · ${count(runs.reduce((sum, it) => sum + it.input + it.output, 0))} tokens`),
+      el("p", { class: "summary" }, `${runs.length} runs · ${spent(runs)} · ${count(runs.reduce((sum, it) => sum + it.input + it.output, 0))} tokens`),
       statuses,
       not_begun(),
-      runs.length ? plot("Cost against steps", runs, (it) => it.steps, (it) => it.cost ?? 0, (it) => `${it} steps`, dollars, go) : "",
-      runs.length ? plot("Time against steps", runs, (it) => it.steps, (it) => (it.running ? now() : it.last) - it.started, (it) => `${it} steps`, duration, go) : "",
+      plot(...known("Cost against steps", runs, (it) => it.cost), (it) => it.steps, (it) => it.cost, (it) => `${it} steps`, dollars, go),
+      plot(...known("Time against steps", runs, took), (it) => it.steps, took, (it) => `${it} steps`, duration, go),
       runs.length > 3 ? [distribution("Steps", runs, (it) => it.steps, (it) => `${Math.round(it)} steps`),
-        distribution("Cost", runs, (it) => it.cost ?? 0, dollars)] : "",
+        distribution(...known("Cost", runs, (it) => it.cost), (it) => it.cost, dollars)] : "",
       timed ? plot("Ended over time", timed, (it) => it.at, (it) => it.index, duration, (it) => `${it} runs`, go) : "",
       clusters.length ? el("h2", {}, "Failures of the same kind") : "", clusters].flat(2));
   }

@@ -8,7 +8,8 @@ const [WIDTH, HEIGHT] = [1000, 100];
 const MEASURES = {
   time: { parts: (step) => { const { model, shell } = step_times(step); return [["model", model], ["shell", shell]]; }, text: duration },
   tokens: { parts: (step) => [["model", step_tokens(step)]], text: count },
-  cost: { parts: (step) => [["model", step.cost ?? 0]], text: dollars },
+  // A step without a known price has no bar.
+  cost: { parts: (step) => [["model", step.cost ?? 0]], text: dollars, lacks: (step) => step.reply && step.cost === null },
 };
 
 export function chart(go) {
@@ -42,14 +43,14 @@ export function chart(go) {
             width: Math.max(width * 0.84, 0.4), height }));
         }
       }
-      const text = values[index].length > 1
+      const text = measure.lacks?.(step) ? "?" : values[index].length > 1
         ? values[index].map(([kind, value]) => `${kind === "shell" ? "commands" : kind} ${measure.text(value)}`).join(", ")
         : measure.text(sums[index]);
       shapes.push(hit(step, index * width, width, `step ${step.step}: ${text}`));
     });
     legend.replaceChildren(
       ...(state.measure === "time" ? [key("model", "model"), key("shell", "commands")] : []),
-      `most ${measure.text(most)} · all ${measure.text(total)}`);
+      `most ${measure.text(most)} · all ${measure.lacks && steps.some(measure.lacks) ? "at least " : ""}${measure.text(total)}`);
     return shapes;
   }
 

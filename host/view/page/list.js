@@ -13,13 +13,23 @@ const COLUMNS = [
   ["steps", "Steps", (it) => it.steps, (it) => it.steps],
   ["cost", "Cost", (it) => it.cost ?? -1, (it) => dollars(it.cost)],
   ["tokens", "Tokens", (it) => it.input + it.output, (it) => count(it.input + it.output)],
-  ["took", "Took", (it) => took(it), (it) => duration(took(it))],
-  ["age", "Age", (it) => -it.started, (it) => duration(now() - it.started)],
+  ["took", "Took", (it) => took(it) ?? -1, (it) => duration(took(it))],
+  ["age", "Age", (it) => -(it.started ?? 0), (it) => (it.started ? duration(now() - it.started) : "?")],
 ];
 const NUMBERS = ["steps", "cost", "tokens", "took", "age"];
-const GROUPS = ["", "status", "model", "environment", "folder", "program"];
+const GROUPS = ["", "status", "model", "config", "environment", "folder", "program"];
 
-const took = (it) => (it.running ? now() : it.last) - it.started;
+// Null if no times are recorded.
+export const took = (it) => (it.started && (it.running || it.last) ? (it.running ? now() : it.last) - it.started : null);
+
+// What runs have cost together, as far as it is known.
+export function spent(runs) {
+  const known = runs.filter((it) => it.cost !== null);
+  if (runs.length && !known.length) return "cost unknown";
+  const sum = dollars(known.reduce((all, it) => all + it.cost, 0));
+  const unknown = runs.length - known.length;
+  return unknown ? `at least ${sum}, ${unknown} ${unknown === 1 ? "run" : "runs"} without a known price` : sum;
+}
 const folder = (it) => it.name.includes("/") ? it.name.slice(0, it.name.indexOf("/")) : "";
 const of_group = (it, group) => (group === "folder" ? folder(it) : it[group]) || "-";
 
@@ -41,7 +51,7 @@ export async function renew() {
 export const all_runs = () => known.runs;
 
 export function matches(it, words) {
-  const text = `${it.run} ${it.name} ${it.task} ${it.status} ${it.model} ${it.error} ${it.label ?? ""}`
+  const text = `${it.run} ${it.name} ${it.task} ${it.status} ${it.model} ${it.config} ${it.error} ${it.label ?? ""}`
     .toLowerCase();
   return words.every((word) => text.includes(word));
 }
@@ -57,7 +67,7 @@ export function show_list(main, values, go) {
     picked: new Set(),
   };
   const filter = el("input", {
-    type: "search", placeholder: "filter: words of id, task, status, model", value: state.filter,
+    type: "search", placeholder: "filter: words of id, task, status, model, config", value: state.filter,
     "aria-label": "filter", id: "filter",
     oninput: () => { state.filter = filter.value; state.shown = SHOWN; keep(); draw(); },
   });
@@ -101,9 +111,8 @@ export function show_list(main, values, go) {
   function draw() {
     const runs = picked();
     const running = runs.filter((it) => it.running).length;
-    const cost = runs.reduce((sum, it) => sum + (it.cost ?? 0), 0);
     summary.textContent = `${runs.length} of ${known.runs.size} runs`
-      + (running ? ` · ${running} running` : "") + ` · ${dollars(cost)}`;
+      + (running ? ` · ${running} running` : "") + ` · ${spent(runs)}`;
     compare.hidden = state.picked.size !== 2;
     if (!state.group) {
       table.replaceChildren(rows(runs));
@@ -119,11 +128,10 @@ export function show_list(main, values, go) {
     const first = !table.querySelector("details");
     const sorted = [...groups].sort((one, other) => other[1].length - one[1].length);
     table.replaceChildren(...sorted.slice(0, 200).map(([name, of]) => {
-      const costs = of.reduce((sum, it) => sum + (it.cost ?? 0), 0);
       const mean = of.reduce((sum, it) => sum + it.steps, 0) / of.length;
       const it = el("details", { open: open.has(name) || (first && of.length <= 20) },
         el("summary", {}, el("b", {}, name),
-          ` · ${of.length} runs · ${dollars(costs)} · ${mean.toFixed(1)} steps each `,
+          ` · ${of.length} runs · ${spent(of)} · ${mean.toFixed(1)} steps each `,
           state.group === "folder" && name !== "-" ? el("a", { href: link({ folder: name }) }, "figures") : null));
       it.dataset.group = name;
       const fill = () => { if (it.open && it.children.length === 1) it.append(rows(of)); };

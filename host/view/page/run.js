@@ -1,7 +1,7 @@
 // One run: a conversation, a chart, the submission; it grows while the run goes on.
 
 import { ask, count, dollars, duration, each_second, el, link, moment, now } from "./tools.js";
-import { all_runs, badge, renew as renew_list } from "./list.js";
+import { all_runs, badge, renew as renew_list, took } from "./list.js";
 import { step_box } from "./step.js";
 import { chart } from "./chart.js";
 import { diff_box, diff_facts, is_patch } from "./diff.js";
@@ -94,14 +94,13 @@ export function show_run(main, id, go) {
     const card = value.card;
     document.title = (card.task || card.name).slice(0, 80);
     title.textContent = card.task || card.name;
-    const took = (card.running ? now() : card.last) - card.started;
     const usage = value.usage;
     facts.replaceChildren(
       badge(card),
       ...[["model", card.model], ["queries", card.steps], ["cost", dollars(card.cost)],
         ["tokens", `${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out`],
-        ["took", duration(took)], ["started", moment(card.started)], ["run", card.run],
-        ["environment", card.environment], ["program", card.program], ["file", card.name]]
+        ["took", duration(took(card))], ["started", moment(card.started)], ["run", card.run],
+        ["environment", card.environment], ["config", card.config], ["program", card.program], ["file", card.name]]
         .filter(([, text]) => text || text === 0)
         .map(([name, text]) => el("span", {}, name + " ", el("b", {}, text))));
     const head = value.about.head;

@@ -26,10 +26,14 @@ pub(crate) struct RunCard {
     pub(crate) cost: Option<f64>,
     pub(crate) input: u64,
     pub(crate) output: u64,
-    /// Unix seconds.
-    pub(crate) started: f64,
+    /// The settings that it ran with ([`crate::config_name`]).
+    pub(crate) config: String,
+    /// Unix seconds; none if no time is recorded.
+    pub(crate) started: Option<f64>,
     /// Unix seconds of the last event.
-    pub(crate) last: f64,
+    pub(crate) last: Option<f64>,
+    /// When its file was changed, in Unix seconds.
+    pub(crate) changed: f64,
     /// The last line of the error that ended the run.
     pub(crate) error: String,
     /// The program that made the run.
@@ -40,6 +44,11 @@ pub(crate) struct RunCard {
 }
 
 impl RunCard {
+    /// For an order by age: when it began, or else when its file was changed.
+    pub(crate) fn age(&self) -> f64 {
+        self.started.unwrap_or(self.changed)
+    }
+
     /// As the page gets it.
     pub(crate) fn to_json(&self, id: &str, name: &str, secrets: &SecretValues) -> Value {
         let clean = |text: &str, most: usize| {
@@ -60,8 +69,9 @@ impl RunCard {
             "cost": self.cost.filter(|it| it.is_finite()),
             "input": self.input,
             "output": self.output,
-            "started": finite(self.started),
-            "last": finite(self.last),
+            "config": clean(&self.config, 120),
+            "started": self.started.filter(|it| it.is_finite()),
+            "last": self.last.filter(|it| it.is_finite()),
             "error": clean(&self.error, SHOWN),
             "program": clean(&self.program, 60),
             "bytes": self.bytes,
@@ -119,8 +129,4 @@ pub(crate) fn changed(path: &Path) -> f64 {
     let time = std::fs::metadata(path).and_then(|meta| meta.modified());
     let since = time.ok().and_then(|it| it.duration_since(UNIX_EPOCH).ok());
     since.unwrap_or_default().as_secs_f64()
-}
-
-fn finite(value: f64) -> f64 {
-    if value.is_finite() { value } else { 0.0 }
 }

@@ -1,16 +1,16 @@
-//! What the list shows of a trajectory without a journal: mini-swe-agent's, SWE-agent's, ours, or one in ATIF. It is read
-//! as a stream, and only as far as needed.
+//! What the list shows of a trajectory without a journal: mini-swe-agent's, SWE-agent's, ours, or one in ATIF.
 
-use std::fmt;
-use std::io::BufReader;
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use mswea_export::replayed_config;
 use mswea_files::RECORDS;
-use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::card::{RunCard, changed, first_of};
+use crate::card::{RunCard, changed, first_of, last_of};
+use crate::config_name::ConfigName;
+use crate::foreign_head::ForeignHead;
 
 /// Reads the card of a trajectory.
 ///
@@ -19,106 +19,173 @@ use crate::card::{RunCard, changed, first_of};
 pub(crate) fn read(path: &Path) -> Result<RunCard, String> {
     let file = mswea_files::open(path, RECORDS).map_err(|error| error.to_string())?;
     let bytes = file.metadata().map(|it| it.len()).unwrap_or_default();
-    let mut input = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, file));
-    let mut found = ForeignHead::default();
-    let read = input.deserialize_any(HeadVisitor(&mut found));
-    if let Err(error) = read
-        && !found.is_enough()
-    {
-        return Err(format!("it is no trajectory: {error}"));
-    }
+    let head = ForeignHead::read(file, bytes)?;
     let name = path.file_name().unwrap_or_default();
-    let last = changed(path);
-    let text = |value: &Value, pointer: &str| {
-        let value = value.pointer(pointer).and_then(Value::as_str);
-        value.unwrap_or_default().to_owned()
-    };
-    let number = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_f64);
-    let count = |value: &Value, pointer: &str| {
-        let value = value.pointer(pointer).and_then(Value::as_u64);
-        value.unwrap_or_default()
-    };
-    let base = RunCard {
+    let (started, last) = head.times.unzip();
+    let card = RunCard {
         run_id: name.to_string_lossy().into_owned(),
-        task: task_of(&found.task),
-        started: found.time.unwrap_or(last),
-        last,
+        task: task_of(&head.task),
+        steps: head.replies,
+        started,
+        // Of a single time nobody knows how long the run took.
+        last: last.filter(|last| started.is_some_and(|first| first < *last)),
+        changed: changed(path),
         bytes,
         ..RunCard::default()
     };
-    let info = &found.info;
-    if found.is_atif {
-        let status = text(&found.extra, "/exit_status");
-        let program = [
-            &text(&found.agent, "/name"),
-            " ",
-            &text(&found.agent, "/version"),
-        ];
-        return Ok(RunCard {
-            status: if status.is_empty() {
-                "ATIF".to_owned()
-            } else {
-                status
-            },
-            model: text(&found.agent, "/model_name"),
-            steps: found.replies,
-            cost: number(&found.metrics, "/total_cost_usd"),
-            input: count(&found.metrics, "/total_prompt_tokens"),
-            output: count(&found.metrics, "/total_completion_tokens"),
-            program: program.concat(),
-            ..base
-        });
+    match () {
+        () if head.is_atif => Ok(of_atif(&head, card)),
+        () if head.is_sweagent => Ok(of_sweagent(&head, card)),
+        () if head.has_messages || !head.info.is_null() => Ok(of_messages(&head, card)),
+        () => Err("it is no trajectory: it has neither `info` nor `messages`".to_owned()),
     }
-    if found.is_sweagent {
-        let status = text(info, "/exit_status");
-        return Ok(RunCard {
-            status: if status.is_empty() {
-                "unfinished".to_owned()
-            } else {
-                status
-            },
-            steps: u32::try_from(count(info, "/model_stats/api_calls")).unwrap_or(u32::MAX),
-            cost: number(info, "/model_stats/instance_cost"),
-            input: count(info, "/model_stats/tokens_sent"),
-            output: count(info, "/model_stats/tokens_received"),
-            program: format!("SWE-agent {}", text(info, "/swe_agent_version")),
-            ..base
-        });
+}
+
+fn of_atif(head: &ForeignHead, card: RunCard) -> RunCard {
+    let (agent, totals) = (&head.agent, &head.metrics);
+    let tokens = |pointer: &str, of_steps: u64| match totals.is_object() {
+        true => count(totals, pointer),
+        false => of_steps,
+    };
+    RunCard {
+        status: status(&head.extra, "ATIF"),
+        model: text(agent, "/model_name"),
+        cost: match totals.is_object() {
+            true => number(totals, "/total_cost_usd"),
+            // They may be left out.
+            false => head.known_cost(),
+        },
+        input: tokens("/total_prompt_tokens", head.usage.input_tokens),
+        output: tokens("/total_completion_tokens", head.usage.output_tokens),
+        program: format!("{} {}", text(agent, "/name"), text(agent, "/version")),
+        ..card
     }
-    if info.is_null() && !found.has_messages {
-        return Err("it is no trajectory: it has neither `info` nor `messages`".to_owned());
+}
+
+fn of_sweagent(head: &ForeignHead, card: RunCard) -> RunCard {
+    let info = &head.info;
+    let config = replayed_config(&head.replay_config);
+    let mut name = ConfigName::default();
+    if let Some(mut agent) = config.pointer("/agent").cloned() {
+        let mut model = agent.get_mut("model").map(Value::take).unwrap_or_default();
+        if let Some(keys) = model.as_object_mut() {
+            keys.shift_remove("name");
+            keys.shift_remove("api_key");
+        }
+        name.section("agent", &agent);
+        name.section("model", &model);
     }
-    let status = text(info, "/exit_status");
-    let run_id = text(info, "/mswea/run_id");
+    RunCard {
+        status: status(info, "unfinished"),
+        model: mswea_export::replayed_model(&config).unwrap_or_default(),
+        config: name.name(),
+        steps: steps(info),
+        cost: number(info, "/model_stats/instance_cost"),
+        input: count(info, "/model_stats/tokens_sent"),
+        output: count(info, "/model_stats/tokens_received"),
+        program: format!("SWE-agent {}", text(info, "/swe_agent_version")),
+        ..card
+    }
+}
+
+/// Of mini-swe-agent, also a bare list of messages, or of this host.
+fn of_messages(head: &ForeignHead, card: RunCard) -> RunCard {
+    let info = &head.info;
+    let own = info.get("mswea").filter(|own| own.get("run_id").is_some());
     let version = text(info, "/mini_version");
-    let is_ours = !run_id.is_empty();
-    let task = text(info, "/mswea/task");
-    Ok(RunCard {
-        run_id: if is_ours { run_id } else { base.run_id },
-        task: if is_ours { first_of(&task) } else { base.task },
-        status: if status.is_empty() {
-            "unfinished".to_owned()
-        } else {
-            status
+    let card = RunCard {
+        status: match status(info, "") {
+            status if status.is_empty() && head.exit_status.is_empty() => "unfinished".to_owned(),
+            status if status.is_empty() => head.exit_status.clone(),
+            status => status,
         },
         model: text(info, "/config/model/model_name"),
         environment: text(info, "/config/environment/environment_class"),
-        steps: match info.is_null() {
-            true => found.replies,
-            false => u32::try_from(count(info, "/model_stats/api_calls")).unwrap_or(u32::MAX),
+        config: config(info, own),
+        steps: if info.is_null() {
+            card.steps
+        } else {
+            steps(info)
         },
-        cost: number(info, "/model_stats/instance_cost"),
-        input: count(info, "/mswea/usage/input_tokens"),
-        output: count(info, "/mswea/usage/output_tokens"),
-        started: number(info, "/mswea/started").unwrap_or(base.started),
-        last: number(info, "/mswea/ended").unwrap_or(base.last),
-        program: match is_ours {
-            true => version,
-            false if version.is_empty() => String::new(),
-            false => format!("mini-swe-agent {version}"),
-        },
-        ..base
-    })
+        ..card
+    };
+    let total = number(info, "/model_stats/instance_cost");
+    let Some(own) = own else {
+        // An unknown price is written as 0 then.
+        let hides = text(info, "/config/model/cost_tracking") == "ignore_errors";
+        return RunCard {
+            cost: match hides && (head.has_free || head.lacks_costs) {
+                true => None,
+                false => total.or(head.known_cost()),
+            },
+            input: head.usage.input_tokens,
+            output: head.usage.output_tokens,
+            program: match version.is_empty() {
+                true => String::new(),
+                false => format!("mini-swe-agent {version}"),
+            },
+            ..card
+        };
+    };
+    RunCard {
+        run_id: text(own, "/run_id"),
+        task: first_of(&text(own, "/task")),
+        cost: total.filter(|_| own["cost_known"] != false),
+        input: count(own, "/usage/input_tokens"),
+        output: count(own, "/usage/output_tokens"),
+        started: number(own, "/started"),
+        last: number(own, "/ended"),
+        error: last_of(&text(own, "/error/message")),
+        program: version,
+        secrets_file: info
+            .pointer("/config/model/secrets_file")
+            .and_then(Value::as_str)
+            .map(Into::into),
+        ..card
+    }
+}
+
+fn config(info: &Value, own: Option<&Value>) -> String {
+    let mut name = ConfigName::default();
+    let sections = ["agent", "model", "environment"].into_iter();
+    let mut sections: BTreeMap<&str, &Value> = sections
+        .filter_map(|section| Some((section, info.pointer("/config")?.get(section)?)))
+        .collect();
+    let rest = own.and_then(|own| own["config"].as_object());
+    let rest = rest.into_iter().flatten();
+    sections.extend(rest.map(|(section, keys)| (section.as_str(), keys)));
+    for (section, keys) in sections {
+        name.section(section, keys);
+    }
+    if let Some(own) = own {
+        name.plugins(&Vec::deserialize(&own["plugins"]).unwrap_or_default());
+    }
+    name.name()
+}
+
+fn text(value: &Value, pointer: &str) -> String {
+    let value = value.pointer(pointer).and_then(Value::as_str);
+    value.unwrap_or_default().to_owned()
+}
+
+fn number(value: &Value, pointer: &str) -> Option<f64> {
+    value.pointer(pointer).and_then(Value::as_f64)
+}
+
+fn count(value: &Value, pointer: &str) -> u64 {
+    let value = value.pointer(pointer).and_then(Value::as_u64);
+    value.unwrap_or_default()
+}
+
+fn steps(info: &Value) -> u32 {
+    u32::try_from(count(info, "/model_stats/api_calls")).unwrap_or(u32::MAX)
+}
+
+fn status(value: &Value, otherwise: &str) -> String {
+    match text(value, "/exit_status") {
+        status if status.is_empty() => otherwise.to_owned(),
+        status => status,
+    }
 }
 
 /// The line of the first message that most likely tells the task: no tag, and no line that leads to what
@@ -128,158 +195,6 @@ fn task_of(message: &str) -> String {
     let mut lines = message.lines().map(str::trim);
     let line = lines.find(|line| !line.is_empty() && !is_lead(line));
     first_of(line.unwrap_or(message))
-}
-
-/// The head of a trajectory.
-#[derive(Default)]
-struct ForeignHead {
-    is_atif: bool,
-    info: Value,
-    has_messages: bool,
-    is_sweagent: bool,
-    agent: Value,
-    metrics: Value,
-    extra: Value,
-    task: String,
-    time: Option<f64>,
-    /// Steps of the model, in ATIF and in a bare list of messages.
-    replies: u32,
-}
-
-impl ForeignHead {
-    fn is_enough(&self) -> bool {
-        !self.is_atif && !self.info.is_null() && self.has_messages
-    }
-}
-
-struct HeadVisitor<'f>(&'f mut ForeignHead);
-
-impl<'de> Visitor<'de> for HeadVisitor<'_> {
-    type Value = ();
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a trajectory")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, entries: A) -> Result<(), A::Error> {
-        self.0.has_messages = true;
-        let head = self.0;
-        ForeignSteps { head, stops: false }.visit_seq(entries)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        let head = self.0;
-        while let Some(name) = entries.next_key::<String>()? {
-            match name.as_str() {
-                "schema_version" => {
-                    let version: Value = entries.next_value()?;
-                    head.is_atif = version.as_str().is_some_and(|it| it.starts_with("ATIF"));
-                }
-                "info" => head.info = entries.next_value()?,
-                "agent" => head.agent = entries.next_value()?,
-                "final_metrics" => head.metrics = entries.next_value()?,
-                "extra" => head.extra = entries.next_value()?,
-                "messages" => {
-                    head.has_messages = true;
-                    // Steps are in `info`, so the rest is not read if that was there.
-                    let stops = !head.info.is_null();
-                    entries.next_value_seed(ForeignSteps { head, stops })?;
-                }
-                "trajectory" => {
-                    head.is_sweagent = true;
-                    entries.next_value::<IgnoredAny>()?;
-                }
-                "history" => entries.next_value_seed(ForeignSteps { head, stops: false })?,
-                "steps" => entries.next_value_seed(ForeignSteps { head, stops: false })?,
-                _ => {
-                    entries.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The messages or steps: the first ones tell the task.
-struct ForeignSteps<'f> {
-    head: &'f mut ForeignHead,
-    /// Stop, with an error, when the task is known.
-    stops: bool,
-}
-
-#[derive(Deserialize)]
-struct ForeignStep {
-    #[serde(default)]
-    role: Value,
-    #[serde(default)]
-    source: Value,
-    #[serde(default)]
-    content: Value,
-    #[serde(default)]
-    message: Value,
-    #[serde(default)]
-    extra: Value,
-}
-
-#[derive(Deserialize)]
-struct StepWhose {
-    #[serde(default)]
-    source: Value,
-    #[serde(default)]
-    role: Value,
-}
-
-impl<'de> serde::de::DeserializeSeed<'de> for ForeignSteps<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<(), D::Error> {
-        input.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for ForeignSteps<'_> {
-    type Value = ();
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a list of messages")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        let head = self.head;
-        while head.task.is_empty() {
-            let Some(step) = entries.next_element::<ForeignStep>()? else {
-                return Ok(());
-            };
-            head.replies += u32::from(step.source == "agent" || step.role == "assistant");
-            if step.role == "user" || step.source == "user" {
-                head.task = match text(&step.content) {
-                    text if text.is_empty() => self::text(&step.message),
-                    text => text,
-                };
-                head.time = step.extra.get("timestamp").and_then(Value::as_f64);
-                break;
-            }
-        }
-        if self.stops {
-            return Err(serde::de::Error::custom("the rest is not needed"));
-        }
-        while let Some(step) = entries.next_element::<StepWhose>()? {
-            head.replies += u32::from(step.source == "agent" || step.role == "assistant");
-        }
-        Ok(())
-    }
-}
-
-/// The text of a message, which may consist of parts.
-fn text(content: &Value) -> String {
-    match content {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => {
-            let texts = parts.iter().filter_map(|it| it.get("text")?.as_str());
-            texts.collect::<Vec<_>>().join("\n")
-        }
-        _ => String::new(),
-    }
 }
 
 #[cfg(test)]
@@ -337,6 +252,107 @@ mod tests {
             let path = folder.path().join("x.traj.json");
             std::fs::write(&path, text).unwrap();
             assert!(read(&path).unwrap_err().contains("no trajectory"), "{text}");
+        }
+    }
+
+    /// The card of a file with this content.
+    fn card(value: &Value) -> RunCard {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.traj.json");
+        std::fs::write(&path, value.to_string()).unwrap();
+        read(&path).unwrap()
+    }
+
+    #[test]
+    fn tokens_times_and_prices_are_those_in_the_file() {
+        let reply = |t: f64, cost: f64| {
+            let response = json!({"usage": {"prompt_tokens": 10, "completion_tokens": 2}});
+            json!({"role": "assistant", "content": "a", "extra": {"timestamp": t, "cost": cost, "response": response}})
+        };
+        let refused = json!({"role": "user", "content": "again", "extra": {"interrupt_type": "FormatError", "cost": 0.5,
+            "timestamp": 13.0, "response": {"usage": {"prompt_tokens": 5, "completion_tokens": 1}}}});
+        // A reply of the Responses API.
+        let item = json!({"object": "response", "output": [], "extra": {"cost": 0.0, "timestamp": 15.0},
+            "usage": {"input_tokens": 3, "output_tokens": 1}});
+        let exit = json!({"role": "exit", "content": "", "extra": {"exit_status": "Submitted", "timestamp": 16.5}});
+        let user = json!({"role": "user", "content": "fix it", "extra": null});
+        let messages = json!([user, reply(12.0, 0.25), refused, item, exit]);
+        let bare = card(&messages);
+        let facts = |it: &RunCard| (it.input, it.output, it.steps, it.cost, it.started, it.last);
+        assert_eq!(facts(&bare), (18, 4, 3, Some(0.75), Some(12.0), Some(16.5)));
+        assert_eq!(bare.status, "Submitted");
+        let mut mini = json!({"info": {"model_stats": {"api_calls": 3, "instance_cost": 0.75}, "exit_status": "Submitted",
+            "config": {"agent": {"step_limit": 4}, "model": {"model_name": "m", "cost_tracking": "default"}}},
+            "messages": messages});
+        assert_eq!(facts(&card(&mini)), facts(&bare));
+        assert!(
+            card(&mini).config.ends_with(" · step_limit 4"),
+            "{}",
+            card(&mini).config
+        );
+        // A 0 may be an unknown price then.
+        mini["info"]["config"]["model"]["cost_tracking"] = json!("ignore_errors");
+        assert_eq!(card(&mini).cost, None);
+        // Of one time nobody knows how long it took.
+        let one = card(&json!([user, reply(12.0, 0.25)]));
+        assert_eq!((one.started, one.last), (Some(12.0), None));
+
+        let step = |time: &str| json!({"source": "agent", "message": "a", "timestamp": time});
+        let atif = card(
+            &json!({"schema_version": "ATIF-v1.6", "agent": {"name": "x", "version": "1"},
+            "steps": [{"source": "user", "message": "fix it"}, step("1970-01-01T00:00:10Z"), step("1970-01-01T01:00:12.5+01:00"),
+                {"source": "agent", "message": "said", "llm_call_count": 0}]}),
+        );
+        assert_eq!(facts(&atif), (0, 0, 2, None, Some(10.0), Some(12.5)));
+        // Totals may be left out.
+        let step = json!({"source": "agent", "message": "a", "metrics": {"prompt_tokens": 7, "completion_tokens": 2,
+            "cost_usd": 0.5, "prompt_token_ids": [1, 2]}});
+        let mut atif = json!({"schema_version": "ATIF-v1.6", "agent": {"name": "x", "version": "1"}, "steps": [step, step]});
+        assert_eq!(facts(&card(&atif)), (14, 4, 2, Some(1.0), None, None));
+        let read = mswea_export::from_atif(&atif).unwrap();
+        assert_eq!(
+            (read.usage.input_tokens, read.usage.output_tokens, read.cost),
+            (14, 4, Some(1.0))
+        );
+        atif["final_metrics"] =
+            json!({"total_prompt_tokens": 20, "total_completion_tokens": 5, "total_cost_usd": 2.0});
+        assert_eq!(facts(&card(&atif)), (20, 5, 2, Some(2.0), None, None));
+    }
+
+    #[test]
+    fn sweagent_has_a_model_and_settings_and_no_times() {
+        let run = |config: Value| {
+            card(
+                &json!({"trajectory": [{"action": "ls", "execution_time": 0.5}], "replay_config": config,
+                "history": [{"role": "user", "content": "fix it"}], "info": {"model_stats": {"tokens_sent": 3}}}),
+            )
+        };
+        let config = |name: &str, limit: f64| {
+            json!({"agent": {"tools": {"bundles": []}, "model": {"name": name, "per_instance_cost_limit": limit}},
+                "env": {"deployment": {"image": name}}})
+        };
+        let first = run(config("m", 3.0).to_string().into());
+        assert_eq!((first.model.as_str(), first.input), ("m", 3));
+        assert_eq!((first.started, first.last), (None, None));
+        assert!(
+            first.config.ends_with(" · per_instance_cost_limit 3.0"),
+            "{}",
+            first.config
+        );
+        // As an object, and of another model.
+        let second = run(config("n", 3.0));
+        assert_eq!(
+            (second.model.as_str(), &second.config),
+            ("n", &first.config)
+        );
+        assert_ne!(run(config("m", 2.0)).config, first.config);
+        let several = json!({"agent": {"agent_configs": [{"model": {"name": "a"}}, {"model": {"name": "b"}}]}});
+        assert_eq!(run(several).model, "a");
+        for none in [json!("{"), json!(null), json!(7)] {
+            assert_eq!(
+                (run(none.clone()).model, run(none).config),
+                Default::default()
+            );
         }
     }
 }

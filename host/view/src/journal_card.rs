@@ -1,31 +1,30 @@
 //! What the list shows of a run with a journal, read from its first and last lines.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use mswea_run::journal::{first_line, is_held, last_lines};
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::card::{RunCard, first_of, last_of};
+use crate::config_name::{ConfigName, ListedPlugin};
 use crate::tally::JournalTally;
 
 /// What is read of the first line; the rest of the config is long.
 #[derive(Deserialize)]
-struct HeadLine {
+struct HeadLine<'l> {
     t: f64,
     event: String,
     run_id: String,
     host_version: String,
     task: String,
-    #[serde(default)]
-    config: HeadConfig,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct HeadConfig {
-    model: HeadModel,
-    environment: HeadEnvironment,
+    /// The sections, as they are written.
+    #[serde(borrow, default)]
+    config: BTreeMap<String, &'l RawValue>,
+    #[serde(borrow, default)]
+    plugins: Option<&'l RawValue>,
 }
 
 #[derive(Default, Deserialize)]
@@ -41,6 +40,27 @@ struct HeadEnvironment {
     environment_class: Option<String>,
 }
 
+impl<'l> HeadLine<'l> {
+    fn section<T: Default + Deserialize<'l>>(&self, name: &str) -> Result<T, String> {
+        let Some(section) = self.config.get(name) else {
+            return Ok(T::default());
+        };
+        serde_json::from_str(section.get()).map_err(|error| format!("it is no journal: {error}"))
+    }
+
+    fn config_name(&self) -> String {
+        let mut name = ConfigName::default();
+        for (section, value) in &self.config {
+            name.raw_section(section, value);
+        }
+        let plugins = self.plugins;
+        let plugins =
+            plugins.and_then(|it| serde_json::from_str::<Vec<ListedPlugin>>(it.get()).ok());
+        name.plugins(&plugins.unwrap_or_default());
+        name.name()
+    }
+}
+
 /// Reads the card of a journal. `tally` is what was counted of the same file before.
 ///
 /// # Errors
@@ -48,26 +68,26 @@ struct HeadEnvironment {
 pub(crate) fn read(path: &Path, tally: &mut JournalTally) -> Result<RunCard, String> {
     let file = mswea_files::open(path, u64::MAX).map_err(|error| error.to_string())?;
     let first = first_line(&file).map_err(|error| error.to_string())?;
-    let head: HeadLine =
+    let head: HeadLine<'_> =
         serde_json::from_slice(&first).map_err(|error| format!("it is no journal: {error}"))?;
     if head.event != "run_started" {
         return Err("it does not begin with `run_started`".to_owned());
     }
     let (last, end) = last_lines(&file).map_err(|error| error.to_string())?;
+    let model: HeadModel = head.section("model")?;
+    let environment: HeadEnvironment = head.section("environment")?;
+    let config = head.config_name();
     let card = RunCard {
         run_id: head.run_id,
         task: first_of(&head.task),
-        model: head.config.model.model_name.unwrap_or_default(),
-        environment: head
-            .config
-            .environment
-            .environment_class
-            .unwrap_or_default(),
-        started: head.t,
-        last: last.unwrap_or(head.t),
+        model: model.model_name.unwrap_or_default(),
+        environment: environment.environment_class.unwrap_or_default(),
+        config,
+        started: Some(head.t),
+        last: Some(last.unwrap_or(head.t)),
         program: format!("mswea-host {}", head.host_version),
         bytes: file.metadata().map(|it| it.len()).unwrap_or_default(),
-        secrets_file: head.config.model.secrets_file,
+        secrets_file: model.secrets_file,
         ..RunCard::default()
     };
     if let Some(end) = end {

@@ -38,10 +38,8 @@ pub struct RunLine {
     pub steps: u32,
     pub cost: Option<f64>,
     pub tokens: u64,
-    /// Unix seconds.
-    pub started: f64,
-    /// Seconds.
-    pub took: f64,
+    /// Seconds; none if no times are recorded.
+    pub took: Option<f64>,
 }
 
 impl RunList {
@@ -84,12 +82,10 @@ impl RunList {
                 steps: card.steps,
                 cost: card.cost.filter(|it| it.is_finite()),
                 tokens: card.input.saturating_add(card.output),
-                started: card.started,
-                took: if card.started > 0.0 {
-                    card.last - card.started
-                } else {
-                    0.0
-                },
+                took: card
+                    .last
+                    .zip(card.started)
+                    .map(|(last, first)| last - first),
             };
             (
                 line,

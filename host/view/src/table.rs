@@ -143,7 +143,7 @@ impl RunTable {
         let state = self.looked_at();
         let all = state.rows.iter().map(|(id, row)| row.listed(id));
         let mut all: Vec<ListedRun> = all.collect();
-        all.sort_by(|one, other| other.card.started.total_cmp(&one.card.started));
+        all.sort_by(|one, other| other.card.age().total_cmp(&one.card.age()));
         all
     }
 
@@ -260,7 +260,7 @@ fn read((place, stamp, before): CardWork) -> (String, TableRow) {
     let card = card.unwrap_or_else(|error| RunCard {
         status: "unreadable".to_owned(),
         error,
-        last: card::changed(&place.path),
+        changed: card::changed(&place.path),
         bytes: stamp.bytes,
         ..RunCard::default()
     });

@@ -9,6 +9,7 @@ mod events;
 mod glance;
 mod responses;
 mod surrogates;
+mod usage;
 mod write;
 
 use std::path::Path;
@@ -20,9 +21,10 @@ use super::{Record, fold};
 use crate::state::{Ending, State};
 use mswea_core::Message;
 
-pub use events::{is_of_mini, records_from_trajectory};
+pub use events::{is_of_mini, is_trajectory, records_from_trajectory};
 pub use glance::{TrajectoryOwner, owner};
 pub use surrogates::replace_lone_surrogates;
+pub use usage::usage_of;
 pub use write::{Target, TrajectoryError, to_string, write};
 
 /// What `trajectory_format` says.

@@ -87,8 +87,8 @@ pub enum EarlierError {
         /// The version of the host that has written the journal.
         host: String,
     },
-    /// It is a trajectory of mini-swe-agent that can't be read.
-    #[error("`{}` is a trajectory of mini-swe-agent that can't be read: {reason}", trajectory.display())]
+    /// It is a trajectory that can't be read.
+    #[error("`{}` is a trajectory that can't be read: {reason}", trajectory.display())]
     Foreign {
         /// The file.
         trajectory: PathBuf,
@@ -96,14 +96,14 @@ pub enum EarlierError {
         reason: String,
     },
     /// Only a run with a journal can go on.
-    #[error("`{0}` is a trajectory of mini-swe-agent, which does not hold what `resume` needs; a new run can begin with its steps: `mswea-host fork {0} --at STEP --no-workspace`", trajectory.display())]
+    #[error("`{0}` is a trajectory of mini-swe-agent, or one without its journal, which does not hold what `resume` needs; a new run can begin with its steps: `mswea-host fork {0} --at STEP --no-workspace`", trajectory.display())]
     ForeignResume {
         /// The file.
         trajectory: PathBuf,
     },
     /// A trajectory has no files.
     #[error(
-        "a trajectory of mini-swe-agent does not hold the files of the workspace, so they can't be restored: `--no-workspace` uses the workspace as it is"
+        "a trajectory without a journal does not hold the files of the workspace, so they can't be restored: `--no-workspace` uses the workspace as it is"
     )]
     ForeignWorkspace,
     /// A trajectory without the outputs of commands.

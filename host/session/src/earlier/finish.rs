@@ -21,7 +21,7 @@ impl Earlier {
     /// [`EarlierError`] if it is no journal, is damaged, is of a later version, or if its run goes on in
     /// another process.
     pub fn to_finish(journal: &Path) -> Result<Option<Self>, EarlierError> {
-        if foreign::is_trajectory(journal) {
+        if foreign::read(journal).is_some() {
             return Ok(None);
         }
         let opened = Reopened::open(journal);

@@ -1,4 +1,4 @@
-//! Trajectories of mini-swe-agent in the place of a journal.
+//! Trajectories in the place of a journal: mini-swe-agent's, and those of this host that have lost theirs.
 
 use std::path::Path;
 
@@ -7,25 +7,16 @@ use serde_json::Value;
 use mswea_core::Event;
 use mswea_run::journal::Log;
 use mswea_run::journal::trajectory::{
-    is_of_mini, owner, records_from_trajectory, replace_lone_surrogates,
+    is_trajectory, owner, records_from_trajectory, replace_lone_surrogates,
 };
 
 use super::{Earlier, EarlierError};
 use crate::files::trajectory_beside;
 
-/// Whether a file is a trajectory of mini-swe-agent.
-pub(super) fn is_trajectory(path: &Path) -> bool {
-    read(path).is_some()
-}
-
-/// A trajectory of mini-swe-agent; none if the file is something else.
+/// A trajectory; none if the file is something else.
 pub(super) fn read(path: &Path) -> Option<Value> {
     // The name of a journal. It may be large, and is not read twice.
     if trajectory_beside(path).is_some() {
-        return None;
-    }
-    // One of ours is known by its beginning.
-    if owner(path).is_ok_and(|owner| owner.run_id.is_some()) {
         return None;
     }
     let mut bytes = mswea_files::read(path, mswea_files::RECORDS).ok()?;
@@ -36,10 +27,15 @@ pub(super) fn read(path: &Path) -> Option<Value> {
             _ => serde_json::from_slice(&bytes),
         }
     });
-    parsed.ok().filter(is_of_mini)
+    parsed.ok().filter(is_trajectory)
 }
 
-/// Its events. The run has no id, so the file's name stands for it.
+/// Whether a trajectory is one of this host, which is known by its beginning.
+pub(super) fn is_own(path: &Path) -> bool {
+    owner(path).is_ok_and(|owner| owner.run_id.is_some())
+}
+
+/// Its events. A run of mini-swe-agent has no id, so the file's name stands for it.
 pub(super) fn log(path: &Path, trajectory: &Value) -> Result<Log, EarlierError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let records = records_from_trajectory(trajectory, &name);

@@ -1,5 +1,7 @@
 //! The runs of a folder on the screen: filtered by an expression, sorted by a column.
 
+use std::time::Duration;
+
 use fancy_regex::Regex;
 use mswea_view::{RunLine, RunReader};
 
@@ -185,13 +187,17 @@ impl ListView {
             let cost = line
                 .cost
                 .map_or_else(|| "-".to_owned(), |cost| format!("${cost:.2}"));
+            let took = line.took.map_or_else(
+                || "-".to_owned(),
+                |took| clock(Duration::try_from_secs_f64(took).unwrap_or_default()),
+            );
             let text = format!(
                 "{} {} {:>5} {:>8} {:>8}  {}  {}",
                 if is_chosen { '>' } else { ' ' },
                 padded(&line.status, 17),
                 line.steps,
                 cost,
-                clock(std::time::Duration::try_from_secs_f64(line.took).unwrap_or_default()),
+                took,
                 line.name,
                 line.task,
             );

@@ -1,16 +1,16 @@
-//! The events that a trajectory of mini-swe-agent amounts to, so that what works on a journal works on
-//! it as well.
+//! The events that a trajectory without a journal amounts to, so that what works on a journal works on it as
+//! well. It is mini-swe-agent's, or one of this host, which says more (`info.mswea`).
 //!
 //! A trajectory has no event of its own for what happened, so some of it is concluded from the messages:
-//! which action has submitted, and which ones did not run. Token usage, prices, plugins and the workspace
-//! are not in it.
+//! which action has submitted, and which ones did not run. The workspace is not in it, and in mini-swe-agent's
+//! neither are the plugins.
 
 use serde_json::{Map, Value};
 
-use super::{chat, messages_from_trajectory, responses};
-use crate::journal::{FORMAT as JOURNAL_FORMAT, Record};
+use super::{FORMAT, chat, messages_from_trajectory, responses, usage_of};
+use crate::journal::Record;
 use crate::submission::MARK;
-use mswea_core::{Action, Event, Message, Object, Output, Part, Reply, Usage};
+use mswea_core::{Action, ErrorClass, Event, Message, Object, Output, Part, Reply, Usage};
 
 /// What mini-swe-agent says of an action that did not run.
 const NOT_EXECUTED: &str = "action was not executed";
@@ -18,16 +18,20 @@ const NOT_EXECUTED: &str = "action was not executed";
 /// What is said of an output that is not in the trajectory.
 const NOT_RECORDED: &str = "the trajectory does not hold this output";
 
-/// Whether a file's content is a trajectory of mini-swe-agent itself, and not of this host.
-pub fn is_of_mini(value: &Value) -> bool {
+/// Whether a file's content is a trajectory in the format of mini-swe-agent, which is also this host's.
+pub fn is_trajectory(value: &Value) -> bool {
     let format = value.get("trajectory_format").and_then(Value::as_str);
-    format.is_some_and(|it| matches!(it, "mini-swe-agent-1" | "mini-swe-agent-1.1"))
-        && value.pointer("/info/mswea").is_none()
+    format.is_some_and(|it| it == FORMAT || it == "mini-swe-agent-1")
 }
 
-/// The events of a trajectory ([`is_of_mini`]), as a journal would hold them. `run_id` names the run in
-/// them. Where the trajectory does not say which actions a reply had (`extra.actions`), its step has
-/// none.
+/// Whether a file's content is a trajectory of mini-swe-agent itself, and not of this host.
+pub fn is_of_mini(value: &Value) -> bool {
+    is_trajectory(value) && value.pointer("/info/mswea").is_none()
+}
+
+/// The events of a trajectory ([`is_trajectory`]), as a journal would hold them. `run_id` names the run in
+/// them if the trajectory does not. Where it does not say which actions a reply had (`extra.actions`), its step
+/// has none.
 ///
 /// # Errors
 /// When a message is in a shape that has no neutral form; says which and why.
@@ -35,19 +39,37 @@ pub fn records_from_trajectory(trajectory: &Value, run_id: &str) -> Result<Vec<R
     let messages = messages_from_trajectory(trajectory)?;
     let opening = messages.iter().take_while(|it| is_opening(it)).count();
     let task = messages[..opening].iter().rfind(|it| it.role == "user");
+    let info = &trajectory["info"];
+    let own = &info["mswea"];
+    let started = own["started"].as_f64();
+    let started = started.or_else(|| messages.iter().find_map(time));
     let mut events = Events {
-        t: messages.iter().find_map(time).unwrap_or_default(),
-        ..Events::default()
+        info,
+        records: Vec::new(),
+        t: started.unwrap_or_default(),
+        queries: 0,
+        cost: 0.0,
+        usage: Usage::default(),
+        lacks_costs: false,
     };
-    let version = trajectory.pointer("/info/mini_version");
-    let version = version.and_then(Value::as_str).unwrap_or_default();
+    let string = |value: &Value| value.as_str().map(str::to_owned);
+    let of_mini = || {
+        let version = info["mini_version"].as_str().unwrap_or_default();
+        format!("mini-swe-agent {version}")
+    };
     events.push(Event::RunStarted {
-        format: JOURNAL_FORMAT.to_owned(),
-        run_id: run_id.to_owned(),
-        host_version: format!("mini-swe-agent {version}"),
-        task: task.map(Message::text).unwrap_or_default(),
-        config: config(trajectory),
-        plugins: Value::Array(Vec::new()),
+        // Not that of a journal: it has no times of commands.
+        format: string(&trajectory["trajectory_format"]).unwrap_or_else(|| FORMAT.to_owned()),
+        run_id: string(&own["run_id"]).unwrap_or_else(|| run_id.to_owned()),
+        host_version: string(&own["version"]).unwrap_or_else(of_mini),
+        task: string(&own["task"])
+            .or_else(|| task.map(Message::text))
+            .unwrap_or_default(),
+        config: config(info),
+        plugins: match &own["plugins"] {
+            Value::Null => Value::Array(Vec::new()),
+            plugins => plugins.clone(),
+        },
         parent: None,
     });
     events.push(Event::EnvironmentReady {
@@ -65,27 +87,34 @@ pub fn records_from_trajectory(trajectory: &Value, run_id: &str) -> Result<Vec<R
     Ok(events.records)
 }
 
-/// The sections of its config, with the classes beside them.
-fn config(trajectory: &Value) -> Value {
+/// The sections of its config; in mini-swe-agent's the classes are beside them.
+fn config(info: &Value) -> Value {
+    let own = info.get("mswea");
     let mut config = Map::new();
     for (section, class) in [
         ("agent", "agent_class"),
         ("model", "model_class"),
         ("environment", "environment_class"),
     ] {
-        let given = trajectory.pointer(&format!("/info/config/{section}"));
+        let given = info.pointer(&format!("/config/{section}"));
         let Some(Value::Object(mut keys)) = given.cloned() else {
             continue;
         };
         // What is null was not set.
         keys.retain(|_, value| !value.is_null());
-        let path = trajectory.pointer(&format!("/info/config/{section}_type"));
-        if let Some(path) = path {
+        let path = info.pointer(&format!("/config/{section}_type"));
+        if let Some(path) = path.filter(|_| own.is_none()) {
             keys.entry(class).or_insert_with(|| path.clone());
         }
         config.insert(section.to_owned(), keys.into());
     }
-    config.insert("mini".to_owned(), true.into());
+    match own {
+        None => drop(config.insert("mini".to_owned(), true.into())),
+        Some(own) => {
+            let rest = own["config"].as_object().into_iter().flatten();
+            config.extend(rest.map(|(key, value)| (key.clone(), value.clone())));
+        }
+    }
     config.into()
 }
 
@@ -109,15 +138,19 @@ fn text<'m>(message: &'m Message, key: &str) -> &'m str {
     value.and_then(Value::as_str).unwrap_or_default()
 }
 
-#[derive(Default)]
-struct Events {
+struct Events<'v> {
+    /// What is told of the whole run.
+    info: &'v Value,
     records: Vec<Record>,
     t: f64,
     queries: u32,
     cost: f64,
+    usage: Usage,
+    /// A reply has none.
+    lacks_costs: bool,
 }
 
-impl Events {
+impl Events<'_> {
     fn push(&mut self, event: Event) {
         self.records.push(Record {
             seq: self.records.len() as u64 + 1,
@@ -155,27 +188,98 @@ impl Events {
                 self.push(Event::Message { message });
             }
         }
+        let is_ended = |record: &Record| matches!(record.event, Event::RunEnded { .. });
+        if !self.records.last().is_some_and(is_ended) {
+            self.bill_rest();
+            let info = self.info;
+            let status = info["exit_status"].as_str();
+            // Older trajectories have no message for the end.
+            if let Some(status) = status.filter(|it| !it.is_empty()) {
+                let submission = info["submission"].as_str().unwrap_or_default();
+                self.ended(status.to_owned(), submission.to_owned(), None);
+            }
+        }
     }
 
-    fn replied(&mut self, reply: Reply, extra: &Object) {
+    /// Whether something has no known price, by the head.
+    fn is_unpriced(&self) -> bool {
+        self.info.pointer("/mswea/cost_known") == Some(&Value::Bool(false))
+    }
+
+    /// Whether an unknown price is written as 0.
+    fn hides_prices(&self) -> bool {
+        let tracking = self.info.pointer("/config/model/cost_tracking");
+        let is_of_mini = self.info.get("mswea").is_none();
+        self.is_unpriced() || is_of_mini && tracking.is_some_and(|it| it == "ignore_errors")
+    }
+
+    /// The dollars of the whole run, as far as they are known.
+    fn total(&self) -> Option<f64> {
+        let total = self.info.pointer("/model_stats/instance_cost")?.as_f64();
+        total.filter(|it| it.is_finite() && *it >= 0.0)
+    }
+
+    /// What was billed and has no message: failed queries, and those of processors.
+    fn bill_rest(&mut self) {
+        let total = self.info.pointer("/mswea/usage").cloned();
+        let total = total.and_then(|it| serde_json::from_value::<Usage>(it).ok());
+        let mut usage = total.unwrap_or_default();
+        usage.subtract(&self.usage);
+        let cost = self.total().unwrap_or_default() - self.cost;
+        // Sums of fractions differ in their last digits.
+        let cost = if cost > 1e-9 { cost } else { 0.0 };
+        if cost > 0.0 || usage != Usage::default() {
+            self.usage.add(&usage);
+            self.cost += cost;
+            self.bill(usage, Some(cost));
+        }
+        if self.is_unpriced() {
+            self.bill(Usage::default(), None);
+        }
+    }
+
+    fn bill(&mut self, usage: Usage, cost: Option<f64>) {
+        self.push(Event::QueryFailed {
+            class: ErrorClass::Other("unknown".to_owned()).into(),
+            message: "the trajectory has no message for this".to_owned(),
+            usage: Some(usage),
+            cost,
+        });
+    }
+
+    /// Returns the tokens.
+    fn replied(&mut self, mut reply: Reply, extra: &Object) -> Option<Usage> {
         self.queries += 1;
         let (query, timestamp) = (self.queries, self.t);
+        let own = extra.get("mswea").and_then(|own| own.get("usage"));
+        let own = own.and_then(|own| serde_json::from_value(own.clone()).ok());
+        let usage = own.or_else(|| reply.response.as_ref().and_then(usage_of));
+        self.usage.add(&usage.clone().unwrap_or_default());
+        reply.usage.clone_from(&usage);
         let cost = extra.get("cost").and_then(Value::as_f64);
+        let cost = cost.filter(|cost| *cost > 0.0 || !self.hides_prices());
         self.cost += cost.unwrap_or_default();
+        self.lacks_costs |= cost.is_none();
         self.push(Event::QueryStarted { query, view: None });
         self.push(Event::Reply {
             reply,
             cost,
             timestamp,
         });
+        usage
     }
 
     fn step(&mut self, mut message: Message, observed: Vec<Message>, submission: Option<String>) {
-        let extra = std::mem::take(&mut message.extra);
+        let mut extra = std::mem::take(&mut message.extra);
         drop_empty_call(&mut message);
-        let actions = extra.get("actions").cloned().unwrap_or_default();
+        let actions = extra.shift_remove("actions").unwrap_or_default();
         let actions: Vec<Action> = serde_json::from_value(actions).unwrap_or_default();
-        let response = extra.get("response").cloned();
+        let response = extra.shift_remove("response");
+        message.extra = extra.clone();
+        // They join the history with the reply.
+        for key in ["cost", "timestamp", "mswea"] {
+            message.extra.shift_remove(key);
+        }
         self.replied(reply(message, response), &extra);
         self.push(Event::Accepted {
             actions: actions.clone(),
@@ -209,12 +313,17 @@ impl Events {
         }
     }
 
-    fn rejected(&mut self, message: Message) {
+    fn rejected(&mut self, mut message: Message) {
         let response = message.extra.get("response").cloned();
         let said = response.as_ref().and_then(of_response);
         let said =
             said.unwrap_or_else(|| Message::new("assistant", text(&message, "model_response")));
-        self.replied(reply(said, response), &message.extra);
+        let usage = self.replied(reply(said, response), &message.extra);
+        if let Some(usage) = usage {
+            // As this host writes it.
+            let own = || serde_json::json!({ "usage": usage });
+            message.extra.entry("mswea").or_insert_with(own);
+        }
         self.push(Event::Rejected {
             code: "format-error".to_owned(),
             message: message.text(),
@@ -225,14 +334,28 @@ impl Events {
     }
 
     fn end(&mut self, message: Message) {
+        self.bill_rest();
+        let (status, submission) = (text(&message, "exit_status"), text(&message, "submission"));
+        self.ended(status.to_owned(), submission.to_owned(), Some(message));
+    }
+
+    fn ended(&mut self, exit_status: String, submission: String, message: Option<Message>) {
+        let info = self.info;
+        let own = &info["mswea"];
+        self.t = own["ended"].as_f64().unwrap_or(self.t);
         self.push(Event::RunEnded {
-            exit_status: text(&message, "exit_status").to_owned(),
-            submission: text(&message, "submission").to_owned(),
-            cost: Some(self.cost),
+            exit_status,
+            submission,
+            cost: match self.lacks_costs {
+                _ if self.is_unpriced() => None,
+                true if self.hides_prices() => None,
+                true => self.total(),
+                false => Some(self.total().unwrap_or(self.cost)),
+            },
             queries: self.queries,
-            usage: Usage::default(),
-            extra: Object::new(),
-            message: Some(message),
+            usage: self.usage.clone(),
+            extra: own["error"].as_object().cloned().unwrap_or_default(),
+            message,
         });
     }
 }

@@ -26,7 +26,7 @@ fn shown(message: &Message) -> Value {
     drop_empty_call(&mut message);
     let mut value = json!(message);
     if let Some(extra) = value.get_mut("extra").and_then(Value::as_object_mut) {
-        for key in ["timestamp", "cost", "response"] {
+        for key in ["timestamp", "cost", "response", "mswea"] {
             extra.remove(key);
         }
         if extra.is_empty() {
@@ -103,4 +103,95 @@ fn an_older_one_has_steps_without_actions() {
     let state = fold(&records_from_trajectory(&trajectory, "mini").unwrap());
     assert_eq!((state.messages.len(), state.account.queries), (5, 2));
     assert!(state.step().is_none());
+}
+
+/// A trajectory of this host amounts to what its journal does, but for what only the journal has.
+#[test]
+fn one_of_this_host_is_made_again_from_its_events() {
+    let mut events = super::super::tests::events();
+    events.retain(|it| !matches!(it, Event::Salvaged { .. }));
+    let answer = |cost| Event::AskReply {
+        processor: "p".into(),
+        reply: Reply {
+            usage: Some(Usage {
+                input_tokens: 40,
+                reasoning_tokens: 2,
+                ..Usage::default()
+            }),
+            ..Reply::default()
+        },
+        cost,
+    };
+    let end = events.len() - 1;
+    let cases = [
+        (events.clone(), Some(0.75)),
+        // Billed, and without a message.
+        (
+            [&events[..4], &[answer(Some(0.125))], &events[4..]].concat(),
+            Some(0.875),
+        ),
+        ([&events[..4], &[answer(None)], &events[4..]].concat(), None),
+        // Killed.
+        (events[..end - 1].to_vec(), Some(0.75)),
+    ];
+    for (mut events, cost) in cases {
+        for event in &mut events {
+            if let Event::RunEnded { extra, .. } = event {
+                extra.insert("message".into(), "why".into());
+            }
+        }
+        let records: Vec<Record> = (1..)
+            .zip(&events)
+            .map(|(seq, event)| Record {
+                seq,
+                t: 2.5 + seq as f64,
+                event: event.clone(),
+            })
+            .collect();
+        let before = fold(&records);
+        let trajectory = super::super::from_journal(&records);
+        assert!(is_trajectory(&trajectory) && !is_of_mini(&trajectory));
+        let read = records_from_trajectory(&trajectory, "file").unwrap();
+        let state = fold(&read);
+        assert_eq!(state.account.known_cost(), cost);
+        assert_eq!(state.account.usage, before.account.usage);
+        assert_eq!(state.account.queries, before.account.queries);
+        let mut again = super::super::from_journal(&read);
+        if before.ended.is_none() {
+            let ended = &mut again["info"]["mswea"]["ended"];
+            *ended = trajectory["info"]["mswea"]["ended"].clone();
+        }
+        assert_eq!(again, trajectory);
+    }
+}
+
+#[test]
+fn the_cost_of_an_older_one_is_that_of_its_head() {
+    let trajectory = json!({"trajectory_format": "mini-swe-agent-1",
+    "info": {"model_stats": {"instance_cost": 0.5, "api_calls": 1}, "exit_status": "Submitted", "submission": "d"},
+    "messages": [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "t"},
+        {"role": "assistant", "content": "```bash\nls\n```", "extra": {"response": {
+            "usage": {"prompt_tokens": 7, "completion_tokens": 2}}}},
+    ]});
+    let records = records_from_trajectory(&trajectory, "mini").unwrap();
+    let state = fold(&records);
+    assert_eq!(
+        (state.account.cost, state.account.usage.input_tokens),
+        (0.5, 7)
+    );
+    let Some(Event::RunEnded {
+        cost,
+        exit_status,
+        submission,
+        ..
+    }) = records.last().map(|it| &it.event)
+    else {
+        panic!("no end: {records:?}");
+    };
+    assert_eq!(
+        (*cost, exit_status.as_str(), submission.as_str()),
+        (Some(0.5), "Submitted", "d")
+    );
 }
