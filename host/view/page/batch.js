@@ -1,6 +1,6 @@
 // The runs of a folder together: statuses, cost against steps, failures of the same kind.
 
-import { ask, count, dollars, duration, each_second, el, link, now, svg } from "./tools.js";
+import { ask, count, dollars, duration, each_second, el, link, now, short_name, svg } from "./tools.js";
 import { all_runs, badge, renew } from "./list.js";
 
 const [W, H, PAD] = [420, 220, 34];
@@ -57,12 +57,37 @@ function distribution(title, runs, of, text) {
     svg("text", { x: 0, y: 12 }, `${top} runs`)));
 }
 
-function ended(runs) {
-  const done = runs.filter((it) => !it.running && it.last).sort((one, other) => one.last - other.last);
-  if (done.length < 2) return null;
-  const start = Math.min(...done.map((it) => it.started));
-  const numbered = done.map((it, index) => ({ ...it, index: index + 1, at: it.last - start }));
-  return numbered;
+// How many runs had begun (the line), and how many had ended with which status (one area upon the other).
+function over_time(runs, statuses) {
+  const timed = runs.filter((it) => it.started);
+  const done = timed.filter((it) => !it.running && it.last).sort((one, other) => one.last - other.last);
+  if (timed.length < 2 || !done.length) return null;
+  const start = timed.reduce((least, it) => Math.min(least, it.started), Infinity);
+  const end = timed.reduce((most, it) => Math.max(most, it.running ? now() : it.last), start + 0.001);
+  const x = (t) => (PAD + ((t - start) / (end - start)) * (W - PAD - 8)).toFixed(1);
+  const y = (number) => (H - PAD - (number / timed.length) * (H - PAD - 16)).toFixed(1);
+  const shown = statuses.map(([status]) => status).filter((status) => done.some((it) => it.status === status));
+  const heights = shown.map(() => 0);
+  const paths = shown.map(() => `M${x(start)} ${y(0)}`);
+  for (const it of done) {
+    for (let at = shown.indexOf(it.status); at < shown.length; at += 1) paths[at] += `H${x(it.last)}V${y(++heights[at])}`;
+  }
+  const begun = timed.map((it) => it.started).sort((one, other) => one - other)
+    .reduce((path, t, index) => `${path}H${x(t)}V${y(index + 1)}`, `M${x(start)} ${y(0)}`);
+  // Statuses of one colour differ in their strength.
+  const tone = shown.map((status) => badge(statuses.find(([name]) => name === status)[1][0]).className.split(" ")[1]);
+  const strength = tone.map((it, at) => 0.75 ** tone.slice(0, at).filter((other) => other === it).length);
+  const look = (at) => ({ class: "area " + tone[at], "fill-opacity": strength[at] });
+  const areas = shown.map((status, at) => svg("path", { ...look(at), d: `${paths[at]}H${x(end)}V${y(0)}Z` }, svg("title", {}, status)));
+  const running = timed.length - done.length;
+  const title = "Statuses over time";
+  return el("figure", {}, el("figcaption", {}, title), svg("svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": title },
+    areas.reverse(), svg("path", { class: "begun", d: `${begun}H${x(end)}` }),
+    svg("line", { x1: PAD, y1: H - PAD, x2: W, y2: H - PAD }), svg("line", { x1: PAD, y1: 0, x2: PAD, y2: H - PAD }),
+    svg("text", { x: W, y: H - PAD + 14, "text-anchor": "end" }, duration(end - start)),
+    svg("text", { x: PAD + 4, y: 10 }, `${timed.length} runs begun` + (running ? `, ${running} of them go on` : ""))),
+    el("div", { class: "legend" }, shown.map((status, at) => el("span", { class: "of-key" },
+      svg("svg", { class: "key", viewBox: "0 0 1 1" }, svg("rect", { ...look(at), width: 1, height: 1 })), status))));
 }
 
 export function show_batch(main, name, go) {
@@ -84,9 +109,10 @@ export function show_batch(main, name, go) {
     const by = new Map();
     for (const it of runs) add(by, it.status, it);
     const cost = runs.reduce((sum, it) => sum + (it.cost ?? 0), 0);
+    const sorted = [...by].sort((one, other) => other[1].length - one[1].length);
     const statuses = el("table", { id: "statuses" },
       el("tr", {}, ["Status", "Runs", "Cost", "Median cost", "Median steps", "Median time"].map((it, at) => el("th", { class: at ? "number" : null }, it))),
-      [...by].sort((one, other) => other[1].length - one[1].length).map(([status, of]) => el("tr", {},
+      sorted.map(([status, of]) => el("tr", {},
         el("td", {}, el("a", { href: link({ q: status }) }, badge(of[0]))),
         [of.length, dollars(of.reduce((sum, it) => sum + (it.cost ?? 0), 0)), dollars(median(of.map((it) => it.cost ?? 0))),
           median(of.map((it) => it.steps)), duration(median(of.map((it) => (it.running ? now() : it.last) - it.started)))]
@@ -99,17 +125,18 @@ export function show_batch(main, name, go) {
     }
     const clusters = [...failures].sort((one, other) => other[1].length - one[1].length).slice(0, 100).map(([, of]) =>
       el("details", {}, el("summary", {}, el("b", {}, of.length), " × ", badge(of[0]), " ", of[0].error ?? ""),
-        of.slice(0, 200).map((it) => el("div", {}, el("a", { href: link({ run: it.id }) }, it.name)))));
-    const timed = ended(runs);
+        of.slice(0, 200).map((it) => el("div", {}, el("a", { href: link({ run: it.id }) }, short_name(it.name))))));
+    const timed = runs.filter((it) => it.started);
+    if (!runs.length) return box.replaceChildren(el("p", {}, "no runs are recorded here yet"), not_begun());
     box.replaceChildren(...[
       el("p", { class: "summary" }, `${runs.length} runs · ${dollars(cost)} · ${count(runs.reduce((sum, it) => sum + it.input + it.output, 0))} tokens`),
       statuses,
       not_begun(),
+      over_time(runs, sorted) ?? "",
       runs.length ? plot("Cost against steps", runs, (it) => it.steps, (it) => it.cost ?? 0, (it) => `${it} steps`, dollars, go) : "",
-      runs.length ? plot("Time against steps", runs, (it) => it.steps, (it) => (it.running ? now() : it.last) - it.started, (it) => `${it} steps`, duration, go) : "",
+      timed.length ? plot("Time against steps", timed, (it) => it.steps, (it) => (it.running ? now() : it.last) - it.started, (it) => `${it} steps`, duration, go) : "",
       runs.length > 3 ? [distribution("Steps", runs, (it) => it.steps, (it) => `${Math.round(it)} steps`),
         distribution("Cost", runs, (it) => it.cost ?? 0, dollars)] : "",
-      timed ? plot("Ended over time", timed, (it) => it.at, (it) => it.index, duration, (it) => `${it} runs`, go) : "",
       clusters.length ? el("h2", {}, "Failures of the same kind") : "", clusters].flat(2));
   }
 

@@ -51,5 +51,5 @@ export function diff_facts(text) {
     if (in_hunk && is === "add") add += 1;
     if (in_hunk && is === "remove") remove += 1;
   }
-  return `${files || 1} files, +${add} −${remove}`;
+  return `${files > 1 ? files + " files" : "1 file"}, +${add} −${remove}`;
 }

@@ -62,15 +62,26 @@ function sent_message(it, index) {
     images(it.images));
 }
 
+// An answer, or why there is none; it is asked again when the box is opened again.
+async function told(box, url) {
+  const wait = el("p", { class: "soft" }, "…");
+  box.append(wait);
+  const gone = { ok: false, text: async () => "the server can't be reached" };
+  const answer = await fetch(url).catch(() => gone);
+  if (answer.ok) return { answer, wait };
+  wait.replaceWith(el("p", { class: "error" }, await answer.text()));
+  box.addEventListener("toggle", () => box.lastChild.remove(), { once: true });
+  return null;
+}
+
 // The request as it was sent, against the history; made anew when it is asked for.
 function request(id, n) {
   const it = el("details", { class: "request" }, el("summary", {}, "as sent"));
   it.addEventListener("toggle", async () => {
     if (!it.open || it.children.length > 1) return;
-    const wait = el("p", { class: "soft" }, "…");
-    it.append(wait);
-    const answer = await fetch("/api/sent?" + new URLSearchParams({ id, step: n }));
-    if (!answer.ok) return wait.replaceWith(el("p", { class: "error" }, await answer.text()));
+    const asked = await told(it, "/api/sent?" + new URLSearchParams({ id, step: n }));
+    if (!asked) return;
+    const { answer, wait } = asked;
     const sent = await answer.json();
     const number = (mark) => sent.messages.filter((one) => one.mark === mark).length;
     const marked = ["changed", "hidden", "added"].map((mark) => [number(mark), mark]).filter(([some]) => some);
@@ -144,8 +155,8 @@ export function step_box(id, step, has_record) {
     const record = el("details", {}, el("summary", {}, "as recorded"));
     record.addEventListener("toggle", async () => {
       if (!record.open || record.children.length > 1) return;
-      const answer = await fetch("/api/record?" + new URLSearchParams({ id, step: n }));
-      record.append(el("pre", { class: "output" }, await answer.text()));
+      const asked = await told(record, "/api/record?" + new URLSearchParams({ id, step: n }));
+      asked?.wait.replaceWith(el("pre", { class: "output" }, await asked.answer.text()));
     });
     parts.push(record);
   }
