@@ -25,7 +25,7 @@ export const kind_of = (error) => error
 
 function plot(title, runs, x, y, x_text, y_text, go) {
   const [most_x, most_y] = [Math.max(...runs.map(x), 1e-9), Math.max(...runs.map(y), 1e-9)];
-  const at = (it) => [PAD + (x(it) / most_x) * (W - PAD - 8), H - PAD - (y(it) / most_y) * (H - PAD - 12)];
+  const at = (it) => [PAD + (x(it) / most_x) * (W - PAD - 8), H - PAD - (y(it) / most_y) * (H - PAD - 22)];
   const dots = runs.slice(0, 5000).map((it) => {
     const [cx, cy] = at(it);
     const off = it.status.toLowerCase() !== "submitted" && !it.running;
@@ -38,22 +38,25 @@ function plot(title, runs, x, y, x_text, y_text, go) {
     svg("text", { x: PAD + 4, y: 12 }, y_text(most_y)), dots));
 }
 
-// How many runs have how much of something.
-function distribution(title, runs, of, text) {
+// How many runs have how much of something. A bar of whole numbers has as many of them as the others.
+function distribution(title, runs, of, text, is_whole) {
   const values = runs.map(of);
-  const most = Math.max(...values, 1e-9);
-  const bars = new Array(Math.min(24, Math.max(4, Math.ceil(Math.sqrt(runs.length))))).fill(0);
-  for (const value of values) bars[Math.min(bars.length - 1, Math.floor((value / most) * bars.length))] += 1;
+  const wanted = Math.min(24, Math.max(4, Math.ceil(Math.sqrt(runs.length))));
+  const highest = values.reduce((most, value) => Math.max(most, value), 1e-9);
+  const unit = is_whole ? Math.ceil((highest + 1) / wanted) : highest / wanted;
+  const bars = new Array(is_whole ? Math.ceil((highest + 1) / unit) : wanted).fill(0);
+  const most = unit * bars.length;
+  for (const value of values) bars[Math.min(bars.length - 1, Math.floor(value / unit))] += 1;
   const top = Math.max(...bars);
   const width = (W - PAD - 8) / bars.length;
   const shapes = bars.map((number, index) => {
     const height = (number / top) * (H - PAD - 16);
     return svg("rect", { class: "model", x: PAD + index * width + 1, y: H - PAD - height, width: width - 2, height },
-      svg("title", {}, `${text((index / bars.length) * most)} to ${text(((index + 1) / bars.length) * most)}: ${number} runs`));
+      svg("title", {}, `${text(index * unit)} to ${text((index + 1) * unit - (is_whole ? 1 : 0))}: ${number} runs`));
   });
   return el("figure", {}, el("figcaption", {}, title), svg("svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": title },
     svg("line", { x1: PAD, y1: H - PAD, x2: W, y2: H - PAD }), shapes,
-    svg("text", { x: W, y: H - PAD + 14, "text-anchor": "end" }, text(most)),
+    svg("text", { x: W, y: H - PAD + 14, "text-anchor": "end" }, text(is_whole ? most - 1 : most)),
     svg("text", { x: 0, y: 12 }, `${top} runs`)));
 }
 
@@ -74,10 +77,9 @@ function over_time(runs, statuses) {
   }
   const begun = timed.map((it) => it.started).sort((one, other) => one - other)
     .reduce((path, t, index) => `${path}H${x(t)}V${y(index + 1)}`, `M${x(start)} ${y(0)}`);
-  // Statuses of one colour differ in their strength.
+  // Further statuses of one colour are paler.
   const tone = shown.map((status) => badge(statuses.find(([name]) => name === status)[1][0]).className.split(" ")[1]);
-  const strength = tone.map((it, at) => 0.75 ** tone.slice(0, at).filter((other) => other === it).length);
-  const look = (at) => ({ class: "area " + tone[at], "fill-opacity": strength[at] });
+  const look = (at) => ({ class: `area ${tone[at]} pale-${Math.min(3, tone.slice(0, at).filter((it) => it === tone[at]).length)}` });
   const areas = shown.map((status, at) => svg("path", { ...look(at), d: `${paths[at]}H${x(end)}V${y(0)}Z` }, svg("title", {}, status)));
   const running = timed.length - done.length;
   const title = "Statuses over time";
@@ -135,7 +137,7 @@ export function show_batch(main, name, go) {
       over_time(runs, sorted) ?? "",
       runs.length ? plot("Cost against steps", runs, (it) => it.steps, (it) => it.cost ?? 0, (it) => `${it} steps`, dollars, go) : "",
       timed.length ? plot("Time against steps", timed, (it) => it.steps, (it) => (it.running ? now() : it.last) - it.started, (it) => `${it} steps`, duration, go) : "",
-      runs.length > 3 ? [distribution("Steps", runs, (it) => it.steps, (it) => `${Math.round(it)} steps`),
+      runs.length > 3 ? [distribution("Steps", runs, (it) => it.steps, (it) => `${it} steps`, true),
         distribution("Cost", runs, (it) => it.cost ?? 0, dollars)] : "",
       clusters.length ? el("h2", {}, "Failures of the same kind") : "", clusters].flat(2));
   }

@@ -1,6 +1,6 @@
 // The list of runs: filter, order, groups; renewed each second.
 
-import { ask, count, dollars, duration, each_second, el, link, moment, now, short_name } from "./tools.js";
+import { ask, count, dollars, duration, each_second, el, keys_box, link, moment, now, short_name } from "./tools.js";
 
 const SHOWN = 300;
 
@@ -71,7 +71,8 @@ export function show_list(main, values, go) {
     const [a, b] = state.picked;
     go(link({ a, b }));
   } }, "compare the two");
-  main.append(
+  const help = keys_box([["/", "filter"], ["R", "load again"], ["l h j k 0 $ e r q …", "in a run; ? there names them"]]);
+  main.append(help,
     el("header", {}, el("h1", {}, "Runs"), filter, group, compare,
       el("a", { href: link({ search: "" }), id: "to-search" }, "search in all"), el("a", { href: link({ folder: "" }) }, "figures")),
     summary, table);
@@ -183,6 +184,7 @@ export function show_list(main, values, go) {
     if (event.target.matches("input, select, textarea")) return;
     if (event.key === "/") { event.preventDefault(); filter.focus(); }
     if (event.key === "R") location.reload();
+    if (event.key === "?") (help.open ? help.close() : help.showModal());
   };
   document.addEventListener("keydown", keys);
   return () => { stop(); document.removeEventListener("keydown", keys); };

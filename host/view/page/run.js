@@ -1,6 +1,6 @@
 // One run: a conversation, a chart, the submission; it grows while the run goes on.
 
-import { ask, count, dollars, duration, each_second, el, link, moment, now } from "./tools.js";
+import { ask, count, dollars, duration, each_second, el, keys_box, link, moment, now } from "./tools.js";
 import { all_runs, badge, renew as renew_list } from "./list.js";
 import { step_box } from "./step.js";
 import { chart } from "./chart.js";
@@ -29,8 +29,7 @@ export function show_run(main, id, go) {
     state.follow = follow.checked;
     if (state.follow) to_end();
   } });
-  const help = el("dialog", { id: "help", onclick: () => help.close() }, el("table", {}, KEYS.map(([key, text]) =>
-    el("tr", {}, el("td", {}, el("b", {}, key)), el("td", {}, text)))), el("button", {}, "close"));
+  const help = keys_box(KEYS);
   main.append(
     el("div", { class: "bar of-run" },
       el("a", { href: "/" }, "← runs"),
@@ -80,10 +79,11 @@ export function show_run(main, id, go) {
       state.tag = is_all && next === value.from ? answer.tag : null;
       state.open = next;
       draw_head(value);
+      // The first steps of a long run are shown before the others are here.
+      if (is_all || value.from === 0) bars.show(state.steps);
+      if (!state.loaded) first_place(is_all);
       if (is_all) {
-        bars.show(state.steps);
-        if (!state.loaded) first_place();
-        else if (has_changed && state.follow) {
+        if (has_changed && state.follow) {
           mark(state.steps.length - 1);
           to_end();
         }
@@ -99,9 +99,10 @@ export function show_run(main, id, go) {
     facts.replaceChildren(el("a", { href: "/api/file?" + new URLSearchParams({ id }), target: "_blank", rel: "noopener" }, "the file as text"));
   }
 
-  function first_place() {
-    state.loaded = true;
+  function first_place(is_all) {
     const named = /^#step-(\d+)$/.exec(location.hash);
+    if (named && !is_all && Number(named[1]) >= state.steps.length) return;
+    state.loaded = true;
     if (named) to_step(Number(named[1]), false);
     else mark(state.steps.length ? 0 : -1);
   }

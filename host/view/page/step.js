@@ -1,6 +1,7 @@
 // One step of a run: what was thought, said, called, and what came of it.
 
 import { count, dollars, duration, el, link, moment } from "./tools.js";
+import { diff_box, is_patch } from "./diff.js";
 
 const LINES = 25;
 
@@ -17,7 +18,7 @@ function lines(text) {
 
 export function text_of(text, kind, id, step, part) {
   if (!text) return null;
-  if (typeof text === "string") return el("pre", { class: kind }, text);
+  if (typeof text === "string") return kind === "output" && is_patch(text) ? diff_box(text) : el("pre", { class: kind }, text);
   return el("div", {},
     el("pre", { class: kind }, text.head),
     el("p", {}, el("a", { href: whole_url(id, step, part), target: "_blank", rel: "noopener" },

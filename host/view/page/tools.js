@@ -76,6 +76,13 @@ export const moment = (seconds) => (seconds ? new Date(seconds * 1000).toLocaleS
 // The file of a run without what all have: a batch has each of its runs in a folder of the same name.
 export const short_name = (name) => name.replace(/(\.events\.jsonl|\.traj\.json|\.traj|\.atif\.json)$/, "").replace(/(^|\/)([^/]+)\/\2$/, "$1$2");
 
+// The keys, in a box that any click closes.
+export function keys_box(keys) {
+  const box = el("dialog", { id: "help", onclick: () => box.close() }, el("table", {}, keys.map(([key, text]) =>
+    el("tr", {}, el("td", {}, el("b", {}, key)), el("td", {}, text)))), el("button", {}, "close"));
+  return box;
+}
+
 // Calls `work` each second while the part of the page is shown; a hidden window waits longer.
 export function each_second(work) {
   let over = false;
