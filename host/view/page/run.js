@@ -101,10 +101,10 @@ export function show_run(main, id, go) {
 
   function first_place(is_all) {
     const named = /^#step-(\d+)$/.exec(location.hash);
-    if (named && !is_all && Number(named[1]) >= state.steps.length) return;
+    if (!state.steps.length || (named && !is_all && Number(named[1]) >= state.steps.length)) return draw_place();
     state.loaded = true;
     if (named) to_step(Number(named[1]), false);
-    else mark(state.steps.length ? 0 : -1);
+    else mark(0);
   }
 
   function draw_head(value) {
@@ -160,7 +160,8 @@ export function show_run(main, id, go) {
   }
 
   function draw_place() {
-    place.replaceChildren(...(state.steps.length ? [el("span", {}, "step "), `${state.here} of ${state.steps.length - 1}`] : ["no steps yet"]));
+    if (state.steps.length && state.here < 0) place.textContent = `${state.steps.length} steps read`;
+    else place.replaceChildren(...(state.steps.length ? [el("span", {}, "step "), `${state.here} of ${state.steps.length - 1}`] : ["no steps yet"]));
   }
 
   // A new step has its height only when it was drawn.

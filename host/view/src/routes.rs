@@ -32,6 +32,8 @@ use crate::waiting::waiting;
 
 /// About how many bytes of steps are in an answer: the page asks for more then.
 const ANSWER: usize = 3 << 20;
+/// The same of the first answer, which is waited for.
+const FIRST: usize = 512 << 10;
 /// The largest submission that is sent.
 const SUBMISSION: usize = 4 << 20;
 /// The largest body of a request, and how long it may take.
@@ -378,7 +380,8 @@ fn conversation(
     }
     let mut sent = Vec::new();
     let mut bytes = 0;
-    while bytes <= ANSWER {
+    let most = if from == 0 { FIRST } else { ANSWER };
+    while bytes <= most {
         let index = from.saturating_add(sent.len());
         let Some(step) = open.step(index) else { break };
         let value = steps::step(index, step, &shared.secrets);
