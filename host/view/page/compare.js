@@ -44,28 +44,30 @@ export function show_compare(main, a, b) {
       ` ${run.card.model} · ${run.card.steps} queries · ${dollars(run.card.cost)}`);
   }
 
+  const over_or_not = (run) => (run.card.running ? "is not as far yet" : "has ended");
+
   // Where they part. A run has ended if no row after this one has a step of it.
-  function parting(pairs) {
+  function parting(pairs, runs) {
     const [left, right] = pairs.rows[pairs.first];
     if (left === right) return `the first difference is at step ${left}`;
     if (left !== null && right !== null) return `the first difference is at step ${left} of the first run and step ${right} of the second one`;
     const gone = left === null ? 0 : 1;
     const [with_it, without] = gone ? ["first", "second"] : ["second", "first"];
     const has_ended = pairs.rows.slice(pairs.first).every((row) => row[gone] === null);
-    return has_ended ? `the ${without} run has ended, the ${with_it} one goes on with step ${left ?? right}`
+    return has_ended ? `the ${without} run ${over_or_not(runs[gone])}, the ${with_it} one goes on with step ${left ?? right}`
       : `the ${with_it} run has a step ${left ?? right} that the ${without} one has not`;
   }
 
   function draw(pairs, one, other) {
     first.hidden = pairs.first === null;
     told.textContent = pairs.first === null ? "both runs are the same, step by step"
-      : parting(pairs);
+      : parting(pairs, [one, other]);
     const named = names(one, other);
     const rows = [el("div", { class: "pair" }, head(a, one, named[0]), head(b, other, named[1]))];
     const ends = [0, 1].map((at) => pairs.rows.findLastIndex((row) => row[at] !== null));
     const side = (at, index, id, run, step) => el("div", {}, el("p", { class: "side" }, named[at]),
       step !== null ? unnamed(step_box(id, run.steps[step], false))
-        : el("p", { class: "soft" }, index > ends[at] ? "this run has ended" : "no such step in this run"));
+        : el("p", { class: "soft" }, index > ends[at] ? `this run ${over_or_not(run)}` : "no such step in this run"));
     let equal = [];
     const flush = () => {
       if (!equal.length) return;

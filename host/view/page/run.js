@@ -79,6 +79,7 @@ export function show_run(main, id, go) {
       state.tag = is_all && next === value.from ? answer.tag : null;
       state.open = next;
       draw_head(value);
+      bars.box.hidden = false;
       // The first steps of a long run are shown before the others are here.
       if (is_all || value.from === 0) bars.show(state.steps);
       if (!state.loaded) first_place(is_all);
@@ -95,6 +96,7 @@ export function show_run(main, id, go) {
 
   // The notice says why.
   function unreadable() {
+    bars.box.hidden = true;
     title.textContent = "This run can't be shown";
     facts.replaceChildren(el("a", { href: "/api/file?" + new URLSearchParams({ id }), target: "_blank", rel: "noopener" }, "the file as text"));
   }
