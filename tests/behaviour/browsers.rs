@@ -261,6 +261,9 @@ fn a_click_through_all_parts_of_the_page() {
         "document.getElementById('waiting')?.textContent",
         json!("1 of 1 instances have not begunwaits <img src=x>"),
     );
+    let over_time =
+        "[...document.querySelectorAll('figure .area title')].map(it => it.textContent)";
+    browser.until(over_time, json!(["Submitted"]));
     // They fit on a phone.
     let phone = json!({ "width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": true });
     browser.call("Emulation.setDeviceMetricsOverride", phone);
