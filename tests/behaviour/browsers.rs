@@ -204,6 +204,19 @@ fn a_click_through_all_parts_of_the_page() {
         browser.key(key);
         browser.until("location.hash", json!(hash));
     }
+    // The place follows what is in sight.
+    let place = "document.getElementById('place').textContent";
+    browser.until(place, json!("step 4 of 4"));
+    browser.value(
+        "document.body.style.paddingBottom = '3000px'; window.settled = new Promise(it => setTimeout(it, 500))",
+    );
+    browser.value(
+        "window.settled.then(() => scrollTo(0, document.getElementById('step-2').offsetTop - 60))",
+    );
+    browser.until(place, json!("step 2 of 4"));
+    browser.value("scrollTo(0, 0)");
+    browser.until(place, json!("step 0 of 4"));
+    browser.value("document.body.style.paddingBottom = ''");
     browser.value(
         "document.querySelectorAll('.chart .hit')[1].dispatchEvent(new MouseEvent('click', { bubbles: true }))",
     );
@@ -216,11 +229,17 @@ fn a_click_through_all_parts_of_the_page() {
     browser.value("document.querySelectorAll('table.runs input')[2].click()");
     browser.value("document.getElementById('compare').click()");
     let told = "document.getElementById('told').textContent";
-    browser.until(told, json!("the first difference is at step 3 and step 3"));
+    browser.until(told, json!("the first difference is at step 3"));
     browser.until(
         "document.querySelectorAll('.pair.first .step').length",
         json!(2),
     );
+    // Each side names its run, and says where it has no such step.
+    let sides =
+        "[...document.querySelectorAll('.pair.first .side')].map(it => it.textContent).sort()";
+    browser.until(sides, json!(["first", "second"]));
+    let missing = "[...document.querySelectorAll('.pair .soft')].filter(it => it.textContent === 'no such step in this run').length";
+    browser.until(missing, json!(1));
 
     // The search.
     browser.value("history.back()");
@@ -242,6 +261,9 @@ fn a_click_through_all_parts_of_the_page() {
         "document.getElementById('waiting')?.textContent",
         json!("1 of 1 instances have not begunwaits <img src=x>"),
     );
+    let over_time =
+        "[...document.querySelectorAll('figure .area title')].map(it => it.textContent)";
+    browser.until(over_time, json!(["Submitted"]));
     // They fit on a phone.
     let phone = json!({ "width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": true });
     browser.call("Emulation.setDeviceMetricsOverride", phone);
@@ -249,9 +271,14 @@ fn a_click_through_all_parts_of_the_page() {
         "document.querySelectorAll('figure').length > 1 && document.documentElement.scrollWidth",
         json!(390),
     );
-    browser.call("Emulation.clearDeviceMetricsOverride", json!({}));
+    let columns = "[...document.querySelectorAll('#statuses th')].every(it => it.getBoundingClientRect().right <= 390)";
+    browser.until(columns, json!(true));
     browser.go(hit.as_str().unwrap());
     browser.until("document.querySelectorAll('.step').length > 0", json!(true));
+    let buttons =
+        "new Set([...document.querySelectorAll('.bar > button')].map(it => it.offsetTop)).size";
+    browser.until(buttons, json!(1));
+    browser.call("Emulation.clearDeviceMetricsOverride", json!({}));
 
     // What the record says is text, and the page has loaded nothing else.
     browser.value("for (const it of document.querySelectorAll('details')) it.open = true");

@@ -1,6 +1,6 @@
 // The runs of a folder together: statuses, cost against steps, failures of the same kind.
 
-import { ask, count, dollars, duration, each_second, el, link, now, svg } from "./tools.js";
+import { ask, count, dollars, duration, each_second, el, link, now, short_name, svg } from "./tools.js";
 import { all_runs, badge, renew, spent, took } from "./list.js";
 
 const [W, H, PAD] = [420, 220, 34];
@@ -34,7 +34,7 @@ export const kind_of = (error) => error
 function plot(title, runs, x, y, x_text, y_text, go) {
   if (!runs.length) return "";
   const [most_x, most_y] = [Math.max(...runs.map(x), 1e-9), Math.max(...runs.map(y), 1e-9)];
-  const at = (it) => [PAD + (x(it) / most_x) * (W - PAD - 8), H - PAD - (y(it) / most_y) * (H - PAD - 12)];
+  const at = (it) => [PAD + (x(it) / most_x) * (W - PAD - 8), H - PAD - (y(it) / most_y) * (H - PAD - 22)];
   const dots = runs.slice(0, 5000).map((it) => {
     const [cx, cy] = at(it);
     const off = it.status.toLowerCase() !== "submitted" && !it.running;
@@ -47,32 +47,59 @@ function plot(title, runs, x, y, x_text, y_text, go) {
     svg("text", { x: PAD + 4, y: 12 }, y_text(most_y)), dots));
 }
 
-// How many runs have how much of something.
-function distribution(title, runs, of, text) {
+// How many runs have how much of something. A bar of whole numbers has as many of them as the others.
+function distribution(title, runs, of, text, is_whole) {
   if (!runs.length) return "";
   const values = runs.map(of);
-  const most = Math.max(...values, 1e-9);
-  const bars = new Array(Math.min(24, Math.max(4, Math.ceil(Math.sqrt(runs.length))))).fill(0);
-  for (const value of values) bars[Math.min(bars.length - 1, Math.floor((value / most) * bars.length))] += 1;
+  const wanted = Math.min(24, Math.max(4, Math.ceil(Math.sqrt(runs.length))));
+  const highest = values.reduce((most, value) => Math.max(most, value), 1e-9);
+  const unit = is_whole ? Math.ceil((highest + 1) / wanted) : highest / wanted;
+  const bars = new Array(is_whole ? Math.ceil((highest + 1) / unit) : wanted).fill(0);
+  const most = unit * bars.length;
+  for (const value of values) bars[Math.min(bars.length - 1, Math.floor(value / unit))] += 1;
   const top = Math.max(...bars);
   const width = (W - PAD - 8) / bars.length;
   const shapes = bars.map((number, index) => {
     const height = (number / top) * (H - PAD - 16);
     return svg("rect", { class: "model", x: PAD + index * width + 1, y: H - PAD - height, width: width - 2, height },
-      svg("title", {}, `${text((index / bars.length) * most)} to ${text(((index + 1) / bars.length) * most)}: ${number} runs`));
+      svg("title", {}, `${text(index * unit)} to ${text((index + 1) * unit - (is_whole ? 1 : 0))}: ${number} runs`));
   });
   return el("figure", {}, el("figcaption", {}, title), svg("svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": title },
     svg("line", { x1: PAD, y1: H - PAD, x2: W, y2: H - PAD }), shapes,
-    svg("text", { x: W, y: H - PAD + 14, "text-anchor": "end" }, text(most)),
+    svg("text", { x: W, y: H - PAD + 14, "text-anchor": "end" }, text(is_whole ? most - 1 : most)),
     svg("text", { x: 0, y: 12 }, `${top} runs`)));
 }
 
-function ended(runs) {
-  const done = runs.filter((it) => !it.running && took(it) !== null).sort((one, other) => one.last - other.last);
-  if (done.length < 2) return null;
-  const start = Math.min(...done.map((it) => it.started));
-  const numbered = done.map((it, index) => ({ ...it, index: index + 1, at: it.last - start }));
-  return numbered;
+// How many runs had begun (the line), and how many had ended with which status (one area upon the other).
+function over_time(runs, statuses) {
+  const timed = runs.filter((it) => it.started);
+  const done = timed.filter((it) => !it.running && it.last).sort((one, other) => one.last - other.last);
+  if (timed.length < 2 || !done.length) return null;
+  const start = timed.reduce((least, it) => Math.min(least, it.started), Infinity);
+  const end = timed.reduce((most, it) => Math.max(most, it.running ? now() : it.last), start + 0.001);
+  const x = (t) => (PAD + ((t - start) / (end - start)) * (W - PAD - 8)).toFixed(1);
+  const y = (number) => (H - PAD - (number / timed.length) * (H - PAD - 16)).toFixed(1);
+  const shown = statuses.map(([status]) => status).filter((status) => done.some((it) => it.status === status));
+  const heights = shown.map(() => 0);
+  const paths = shown.map(() => `M${x(start)} ${y(0)}`);
+  for (const it of done) {
+    for (let at = shown.indexOf(it.status); at < shown.length; at += 1) paths[at] += `H${x(it.last)}V${y(++heights[at])}`;
+  }
+  const begun = timed.map((it) => it.started).sort((one, other) => one - other)
+    .reduce((path, t, index) => `${path}H${x(t)}V${y(index + 1)}`, `M${x(start)} ${y(0)}`);
+  // Further statuses of one colour are paler.
+  const tone = shown.map((status) => badge(statuses.find(([name]) => name === status)[1][0]).className.split(" ")[1]);
+  const look = (at) => ({ class: `area ${tone[at]} pale-${Math.min(3, tone.slice(0, at).filter((it) => it === tone[at]).length)}` });
+  const areas = shown.map((status, at) => svg("path", { ...look(at), d: `${paths[at]}H${x(end)}V${y(0)}Z` }, svg("title", {}, status)));
+  const running = timed.length - done.length;
+  const title = "Statuses over time";
+  return el("figure", {}, el("figcaption", {}, title), svg("svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": title },
+    areas.reverse(), svg("path", { class: "begun", d: `${begun}H${x(end)}` }),
+    svg("line", { x1: PAD, y1: H - PAD, x2: W, y2: H - PAD }), svg("line", { x1: PAD, y1: 0, x2: PAD, y2: H - PAD }),
+    svg("text", { x: W, y: H - PAD + 14, "text-anchor": "end" }, duration(end - start)),
+    svg("text", { x: PAD + 4, y: 10 }, `${timed.length} runs begun` + (running ? `, ${running} of them go on` : ""))),
+    el("div", { class: "legend" }, shown.map((status, at) => el("span", { class: "of-key" },
+      svg("svg", { class: "key", viewBox: "0 0 1 1" }, svg("rect", { ...look(at), width: 1, height: 1 })), status))));
 }
 
 export function show_batch(main, name, go) {
@@ -93,9 +120,10 @@ export function show_batch(main, name, go) {
     const runs = [...all_runs().values()].filter((it) => !name || it.name.startsWith(name + "/"));
     const by = new Map();
     for (const it of runs) add(by, it.status, it);
+    const sorted = [...by].sort((one, other) => other[1].length - one[1].length);
     const statuses = el("table", { id: "statuses" },
       el("tr", {}, ["Status", "Runs", "Cost", "Median cost", "Median steps", "Median time"].map((it, at) => el("th", { class: at ? "number" : null }, it))),
-      [...by].sort((one, other) => other[1].length - one[1].length).map(([status, of]) => el("tr", {},
+      sorted.map(([status, of]) => el("tr", {},
         el("td", {}, el("a", { href: link({ q: status }) }, badge(of[0]))),
         [of.length, spent(of), dollars(median(of.map((it) => it.cost))),
           median(of.map((it) => it.steps)), duration(median(of.map(took)))]
@@ -108,17 +136,17 @@ export function show_batch(main, name, go) {
     }
     const clusters = [...failures].sort((one, other) => other[1].length - one[1].length).slice(0, 100).map(([, of]) =>
       el("details", {}, el("summary", {}, el("b", {}, of.length), " × ", badge(of[0]), " ", of[0].error ?? ""),
-        of.slice(0, 200).map((it) => el("div", {}, el("a", { href: link({ run: it.id }) }, it.name)))));
-    const timed = ended(runs);
+        of.slice(0, 200).map((it) => el("div", {}, el("a", { href: link({ run: it.id }) }, short_name(it.name))))));
+    if (!runs.length) return box.replaceChildren(el("p", {}, "no runs are recorded here yet"), not_begun());
     box.replaceChildren(...[
       el("p", { class: "summary" }, `${runs.length} runs · ${spent(runs)} · ${count(runs.reduce((sum, it) => sum + it.input + it.output, 0))} tokens`),
       statuses,
       not_begun(),
+      over_time(runs, sorted) ?? "",
       plot(...known("Cost against steps", runs, (it) => it.cost), (it) => it.steps, (it) => it.cost, (it) => `${it} steps`, dollars, go),
       plot(...known("Time against steps", runs, took), (it) => it.steps, took, (it) => `${it} steps`, duration, go),
-      runs.length > 3 ? [distribution("Steps", runs, (it) => it.steps, (it) => `${Math.round(it)} steps`),
+      runs.length > 3 ? [distribution("Steps", runs, (it) => it.steps, (it) => `${it} steps`, true),
         distribution(...known("Cost", runs, (it) => it.cost), (it) => it.cost, dollars)] : "",
-      timed ? plot("Ended over time", timed, (it) => it.at, (it) => it.index, duration, (it) => `${it} runs`, go) : "",
       clusters.length ? el("h2", {}, "Failures of the same kind") : "", clusters].flat(2));
   }
 

@@ -17,12 +17,13 @@ export function chart(go) {
   const plot = el("div", {});
   const legend = el("span", { class: "soft", id: "legend" });
   const choice = el("select", { "aria-label": "what the bars show", id: "measure",
-    onchange: () => { state.measure = choice.value; draw(true); } },
-    ["time", "tokens", "cost", "timeline"].map((name) => el("option", { value: name }, name)));
+    onchange: () => { state.measure = choice.value; state.chosen = true; draw(true); } },
+    [["time", "time of each step"], ["tokens", "tokens of each step"], ["cost", "cost of each step"], ["timeline", "time axis"]]
+      .map(([name, text]) => el("option", { value: name }, text)));
   const box = el("div", { id: "chart" }, el("div", {}, choice, " ", legend), plot);
 
   function key(kind, text) {
-    return el("span", {}, el("span", { class: "key " + kind }), text + "  ");
+    return el("span", { class: "of-key" }, el("span", { class: "key " + kind }), text);
   }
 
   function bars(steps) {
@@ -30,13 +31,18 @@ export function chart(go) {
     const values = steps.map((step) => measure.parts(step));
     const sums = values.map((parts) => parts.reduce((sum, [, value]) => sum + value, 0));
     const most = Math.max(...sums, 0);
+    plot.hidden = most === 0;
+    if (most === 0) {
+      legend.textContent = steps.length ? `no ${state.measure === "time" ? "times are" : state.measure === "cost" ? "costs of single steps are" : "tokens of single steps are"} recorded` : "";
+      return [];
+    }
     const total = sums.reduce((sum, value) => sum + value, 0);
     const width = WIDTH / Math.max(steps.length, 1);
     const shapes = [];
     steps.forEach((step, index) => {
       let top = HEIGHT;
       for (const [kind, value] of values[index]) {
-        const height = most > 0 ? (value / most) * (HEIGHT - 4) : 0;
+        const height = (value / most) * (HEIGHT - 4);
         top -= height;
         if (height > 0) {
           shapes.push(svg("rect", { class: kind, x: index * width + width * 0.08, y: top,
@@ -50,7 +56,7 @@ export function chart(go) {
     });
     legend.replaceChildren(
       ...(state.measure === "time" ? [key("model", "model"), key("shell", "commands")] : []),
-      `most ${measure.text(most)} · all ${measure.lacks && steps.some(measure.lacks) ? "at least " : ""}${measure.text(total)}`);
+      `${measure.lacks && steps.some(measure.lacks) ? "at least " : ""}${measure.text(total)} in all, at most ${measure.text(most)} in a step`);
     return shapes;
   }
 
@@ -62,6 +68,7 @@ export function chart(go) {
   // From the first question to the last output: model, commands, and what is neither.
   function timeline(steps) {
     const timed = steps.filter((step) => step.asked && step.time);
+    plot.hidden = !timed.length;
     if (!timed.length) {
       legend.textContent = "no times are recorded";
       return [];
@@ -87,7 +94,7 @@ export function chart(go) {
     }
     const rest = Math.max(0, end - start - model - shell);
     legend.replaceChildren(key("model", `model ${duration(model)}`), key("shell", `commands ${duration(shell)}`),
-      key("stall", `neither ${duration(rest)}`), `all ${duration(end - start)}`);
+      key("stall", `neither ${duration(rest)}`), `${duration(end - start)} in all`);
     return shapes;
   }
 
@@ -97,9 +104,14 @@ export function chart(go) {
     const drawn = `${steps.length} ${last?.step} ${last?.shown.length} ${last?.cost} ${state.measure}`;
     if (!anew && drawn === state.drawn) return;
     state.drawn = drawn;
+    // Where no times are recorded, what is recorded is shown at first.
+    if (!state.chosen) {
+      const is_told = (name) => steps.some((step) => MEASURES[name].parts(step).some(([, value]) => value > 0));
+      state.measure = choice.value = ["time", "tokens", "cost"].find(is_told) ?? "time";
+    }
     const shapes = state.measure === "timeline" ? timeline(steps) : bars(steps);
     plot.replaceChildren(svg("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img",
-      "aria-label": state.measure + " of each step" }, shapes));
+      "aria-label": choice.selectedOptions[0].text }, shapes));
   }
 
   return {

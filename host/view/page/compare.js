@@ -1,6 +1,6 @@
 // Two runs side by side. The server aligns their steps.
 
-import { ask, dollars, el, link } from "./tools.js";
+import { ask, dollars, el, link, short_name } from "./tools.js";
 import { badge } from "./list.js";
 import { step_box } from "./step.js";
 
@@ -24,7 +24,7 @@ export function show_compare(main, a, b) {
   const told = el("span", { class: "soft", id: "told" });
   const only = el("input", { type: "checkbox", id: "only" });
   const first = el("button", { id: "to-first", hidden: true, onclick: () => document.querySelector(".pair.first")?.scrollIntoView() }, "first difference");
-  main.append(el("div", { class: "bar" }, el("a", { href: "/" }, "← runs"), first, el("label", {}, only, " all equal steps, too"), told), box);
+  main.append(el("div", { class: "bar" }, el("a", { href: "/" }, "← runs"), first, el("label", {}, only, " equal steps, too"), told), box);
   let over = false;
 
   async function load() {
@@ -34,16 +34,40 @@ export function show_compare(main, a, b) {
     draw(pairs, one, other);
   }
 
-  function head(id, run) {
-    return el("div", {}, el("h2", {}, el("a", { href: link({ run: id }) }, run.card.run || run.card.name)), badge(run.card),
+  const names = (one, other) => {
+    const all = [one, other].map((run) => short_name(run.card.name));
+    return all[0] === all[1] ? [one, other].map((run) => run.card.name) : all;
+  };
+
+  function head(id, run, name) {
+    return el("div", {}, el("h2", {}, el("a", { href: link({ run: id }) }, name)), badge(run.card),
       ` ${run.card.model} · ${run.card.steps} queries · ${dollars(run.card.cost)}`);
+  }
+
+  const over_or_not = (run) => (run.card.running ? "is not as far yet" : "has ended");
+
+  // Where they part. A run has ended if no row after this one has a step of it.
+  function parting(pairs, runs) {
+    const [left, right] = pairs.rows[pairs.first];
+    if (left === right) return `the first difference is at step ${left}`;
+    if (left !== null && right !== null) return `the first difference is at step ${left} of the first run and step ${right} of the second one`;
+    const gone = left === null ? 0 : 1;
+    const [with_it, without] = gone ? ["first", "second"] : ["second", "first"];
+    const has_ended = pairs.rows.slice(pairs.first).every((row) => row[gone] === null);
+    return has_ended ? `the ${without} run ${over_or_not(runs[gone])}, the ${with_it} one goes on with step ${left ?? right}`
+      : `the ${with_it} run has a step ${left ?? right} that the ${without} one has not`;
   }
 
   function draw(pairs, one, other) {
     first.hidden = pairs.first === null;
     told.textContent = pairs.first === null ? "both runs are the same, step by step"
-      : `the first difference is at ${["step", pairs.rows[pairs.first][0] ?? "-", "and step", pairs.rows[pairs.first][1] ?? "-"].join(" ")}`;
-    const rows = [el("div", { class: "pair" }, head(a, one), head(b, other))];
+      : parting(pairs, [one, other]);
+    const named = names(one, other);
+    const rows = [el("div", { class: "pair" }, head(a, one, named[0]), head(b, other, named[1]))];
+    const ends = [0, 1].map((at) => pairs.rows.findLastIndex((row) => row[at] !== null));
+    const side = (at, index, id, run, step) => el("div", {}, el("p", { class: "side" }, named[at]),
+      step !== null ? unnamed(step_box(id, run.steps[step], false))
+        : el("p", { class: "soft" }, index > ends[at] ? `this run ${over_or_not(run)}` : "no such step in this run"));
     let equal = [];
     const flush = () => {
       if (!equal.length) return;
@@ -59,9 +83,7 @@ export function show_compare(main, a, b) {
       }
       flush();
       rows.push(el("div", { class: "pair" + (same === "all" ? "" : " other") + (index === pairs.first ? " first" : "") },
-        el("div", {}, left === null ? null : unnamed(step_box(a, one.steps[left], false))),
-        el("div", {}, right === null ? null : unnamed(step_box(b, other.steps[right], false))),
-      ));
+        side(0, index, a, one, left), side(1, index, b, other, right)));
     });
     flush();
     if (rows.length > STEPS) rows.push(el("p", {}, "more steps are not shown"));

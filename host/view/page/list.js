@@ -1,12 +1,12 @@
 // The list of runs: filter, order, groups; renewed each second.
 
-import { ask, count, dollars, duration, each_second, el, link, moment, now } from "./tools.js";
+import { ask, count, dollars, duration, each_second, el, keys_box, link, moment, now, short_name } from "./tools.js";
 
 const SHOWN = 300;
 
 // Name, title, value to sort by, text.
 const COLUMNS = [
-  ["run", "Run", (it) => it.run || it.name, (it) => it.run || it.name],
+  ["run", "Run", (it) => it.name, (it) => short_name(it.name)],
   ["task", "Task", (it) => it.task, (it) => it.task],
   ["status", "Status", (it) => it.status, (it) => it.status],
   ["model", "Model", (it) => it.model, (it) => it.model],
@@ -81,7 +81,8 @@ export function show_list(main, values, go) {
     const [a, b] = state.picked;
     go(link({ a, b }));
   } }, "compare the two");
-  main.append(
+  const help = keys_box([["/", "filter"], ["R", "load again"], ["l h j k 0 $ e r q …", "in a run; ? there names them"]]);
+  main.append(help,
     el("header", {}, el("h1", {}, "Runs"), filter, group, compare,
       el("a", { href: link({ search: "" }), id: "to-search" }, "search in all"), el("a", { href: link({ folder: "" }) }, "figures")),
     summary, table);
@@ -111,7 +112,7 @@ export function show_list(main, values, go) {
   function draw() {
     const runs = picked();
     const running = runs.filter((it) => it.running).length;
-    summary.textContent = `${runs.length} of ${known.runs.size} runs`
+    summary.textContent = !known.tag ? "" : `${runs.length} of ${known.runs.size} runs`
       + (running ? ` · ${running} running` : "") + ` · ${spent(runs)}`;
     compare.hidden = state.picked.size !== 2;
     if (!state.group) {
@@ -159,24 +160,25 @@ export function show_list(main, values, go) {
         } })),
       COLUMNS.map(([name, title, , text]) => {
         const shown = text(it);
-        if (name === "run") return el("td", { title: it.name }, el("a", { href: link({ run: it.id }) }, shown));
+        if (name === "run") return el("td", { class: "run", title: it.run ? `${it.name} (${it.run})` : it.name }, el("a", { href: link({ run: it.id }) }, shown));
         if (name === "status") return el("td", {}, badge(it), it.label ? el("span", { class: "label" }, it.label) : null);
         if (name === "age") return el("td", { class: "number", "data-title": title, title: moment(it.started) }, shown);
-        if (name === "task") return el("td", { class: "task", title: it.error || null }, shown,
-          it.error ? el("small", { class: "error" }, it.error) : null);
+        if (name === "task") return el("td", { class: "task", title: [shown, it.error].filter(Boolean).join("\n\n") || null },
+          el("div", {}, shown), it.error ? el("small", { class: "error" }, it.error) : null);
         return el("td", { class: NUMBERS.includes(name) ? "number" : null, "data-title": title }, shown);
       })));
     const more = runs.length - state.shown;
     return el("div", {},
-      el("table", { class: "runs" },
+      known.runs.size ? el("table", { class: "runs" },
         el("thead", {}, el("tr", {}, el("th"), head)),
-        el("tbody", {}, body)),
+        el("tbody", {}, body)) : null,
       more > 0 ? el("button", { onclick: () => { state.shown += 1000; draw(); } }, `${more} more`) : null,
-      runs.length ? null : el("p", {}, "no runs"));
+      runs.length ? null : el("p", {}, known.runs.size ? "no run has these words"
+        : known.tag ? "No runs are recorded here yet. They appear on this page when they begin." : "reading…"));
   }
 
   let drawn = 0;
-  if (known.runs.size) draw();
+  draw();
   const stop = each_second(async () => {
     const changed = await renew();
     // Ages go on, too. What is being selected is left alone.
@@ -190,6 +192,7 @@ export function show_list(main, values, go) {
     if (event.target.matches("input, select, textarea")) return;
     if (event.key === "/") { event.preventDefault(); filter.focus(); }
     if (event.key === "R") location.reload();
+    if (event.key === "?") (help.open ? help.close() : help.showModal());
   };
   document.addEventListener("keydown", keys);
   return () => { stop(); document.removeEventListener("keydown", keys); };

@@ -1,6 +1,6 @@
 // One run: a conversation, a chart, the submission; it grows while the run goes on.
 
-import { ask, count, dollars, duration, each_second, el, link, moment, now } from "./tools.js";
+import { ask, count, dollars, duration, each_second, el, keys_box, link, moment, now } from "./tools.js";
 import { all_runs, badge, renew as renew_list, took } from "./list.js";
 import { step_box } from "./step.js";
 import { chart } from "./chart.js";
@@ -15,22 +15,23 @@ const KEYS = [
 
 export function show_run(main, id, go) {
   document.title = "Run";
-  const state = { steps: [], texts: [], open: 0, tag: null, here: -1, follow: false, end: null, loaded: false };
+  const state = { steps: [], texts: [], open: 0, tag: null, here: -1, follow: false, end: null, loaded: false, led: 0 };
   const title = el("h1", {});
   const facts = el("div", { class: "facts" });
   const doing = el("p", { class: "now", id: "now" });
+  const trouble = el("p", { class: "error", id: "trouble", hidden: true });
+  const time = el("span", {});
   const steps = el("div", { id: "steps" });
   const end = el("div", { id: "end" });
   const place = el("span", { class: "soft", id: "place" });
   const bars = chart((step) => to_step(step, true));
   const follow = el("input", { type: "checkbox", id: "follow", onchange: () => {
     state.follow = follow.checked;
-    if (state.follow) scrollTo(0, document.body.scrollHeight);
+    if (state.follow) to_end();
   } });
-  const help = el("dialog", { id: "help" }, el("table", {}, KEYS.map(([key, text]) =>
-    el("tr", {}, el("td", {}, el("b", {}, key)), el("td", {}, text)))));
+  const help = keys_box(KEYS);
   main.append(
-    el("div", { class: "bar" },
+    el("div", { class: "bar of-run" },
       el("a", { href: "/" }, "← runs"),
       el("button", { onclick: () => step_by(-1), "aria-label": "previous step" }, "‹"),
       place,
@@ -38,12 +39,15 @@ export function show_run(main, id, go) {
       el("label", {}, follow, " follow"),
       el("button", { onclick: thoughts }, "thoughts"),
       el("button", { onclick: () => help.showModal(), title: "keys" }, "?")),
-    title, facts, doing, bars.box, note_box(id), steps, end, help);
+    title, facts, trouble, doing, bars.box, note_box(id), steps, end, help);
 
   async function renew() {
     for (;;) {
-      const answer = await ask("/api/run", { id, from: state.open }, state.tag);
-      if (!answer) return;
+      const answer = await ask("/api/run", { id, from: state.open }, state.tag).catch((error) => {
+        if (!state.steps.length) unreadable();
+        throw error;
+      });
+      if (!answer) return draw_now();
       const { value } = answer;
       if (value.total < value.from) {
         // Another run has taken the file.
@@ -51,14 +55,16 @@ export function show_run(main, id, go) {
         steps.replaceChildren();
         continue;
       }
-      const before = state.steps.length;
+      let has_changed = false;
       const has_record = value.about.head !== null;
       value.steps.forEach((step, offset) => {
         const index = value.from + offset;
         const text = JSON.stringify(step);
         if (state.texts[index] === text) return;
+        has_changed = true;
         const box = step_box(id, step, has_record);
         box.addEventListener("click", () => mark(index));
+        if (index === state.here) box.classList.add("here");
         if (index < steps.children.length) steps.replaceChild(box, steps.children[index]);
         else steps.append(box);
         state.steps[index] = step;
@@ -73,21 +79,34 @@ export function show_run(main, id, go) {
       state.tag = is_all && next === value.from ? answer.tag : null;
       state.open = next;
       draw_head(value);
+      bars.box.hidden = false;
+      // The first steps of a long run are shown before the others are here.
+      if (is_all || value.from === 0) bars.show(state.steps);
+      if (!state.loaded) first_place(is_all);
       if (is_all) {
-        bars.show(state.steps);
-        if (!state.loaded) first_place();
-        else if (state.steps.length > before && state.follow) scrollTo(0, document.body.scrollHeight);
+        if (has_changed && state.follow) {
+          mark(state.steps.length - 1);
+          to_end();
+        }
         draw_place();
         return;
       }
     }
   }
 
-  function first_place() {
-    state.loaded = true;
+  // The notice says why.
+  function unreadable() {
+    bars.box.hidden = true;
+    title.textContent = "This run can't be shown";
+    facts.replaceChildren(el("a", { href: "/api/file?" + new URLSearchParams({ id }), target: "_blank", rel: "noopener" }, "the file as text"));
+  }
+
+  function first_place(is_all) {
     const named = /^#step-(\d+)$/.exec(location.hash);
+    if (!state.steps.length || (named && !is_all && Number(named[1]) >= state.steps.length)) return draw_place();
+    state.loaded = true;
     if (named) to_step(Number(named[1]), false);
-    else mark(state.steps.length ? 0 : -1);
+    else mark(0);
   }
 
   function draw_head(value) {
@@ -99,7 +118,7 @@ export function show_run(main, id, go) {
       badge(card),
       ...[["model", card.model], ["queries", card.steps], ["cost", dollars(card.cost)],
         ["tokens", `${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out`],
-        ["took", duration(took(card))], ["started", moment(card.started)], ["run", card.run],
+        ["took", time], ["started", moment(card.started)], ["run", card.run],
         ["environment", card.environment], ["config", card.config], ["program", card.program], ["file", card.name]]
         .filter(([, text]) => text || text === 0)
         .map(([name, text]) => el("span", {}, name + " ", el("b", {}, text))));
@@ -111,13 +130,8 @@ export function show_run(main, id, go) {
       });
       facts.append(about);
     }
-    const at = value.about.now;
-    const texts = [
-      at ? `${at.event} · for ${duration(now() - at.since)}` : "",
-      value.about.damage ? `the rest of the file can't be read: ${value.about.damage}` : "",
-      card.error,
-    ];
-    doing.textContent = texts.filter(Boolean).join(" · ");
+    state.head = value;
+    draw_now();
     const shown = JSON.stringify([value.submission, value.exit_status]);
     if (shown === state.end) return;
     state.end = shown;
@@ -127,16 +141,53 @@ export function show_run(main, id, go) {
     if (!text) return;
     const whole = el("a", { href: "/api/text?" + new URLSearchParams({ id, step: 0, part: "submission" }), target: "_blank", rel: "noopener" }, "as text");
     if (typeof text !== "string") {
-      end.append(el("h2", {}, "Submission "), whole, el("pre", {}, text.head));
+      end.append(el("h2", {}, "Submission: ", whole), el("pre", {}, text.head));
     } else if (is_patch(text)) {
       end.append(el("h2", {}, `Submission: ${diff_facts(text)} `, whole), diff_box(text));
     } else {
-      end.append(el("h2", {}, "Submission "), whole, el("pre", {}, text));
+      end.append(el("h2", {}, "Submission: ", whole), el("pre", {}, text));
     }
   }
 
+  // What grows with the time, also when nothing is recorded.
+  function draw_now() {
+    if (!state.head) return;
+    const { card, about } = state.head;
+    time.textContent = duration(took(card));
+    doing.textContent = doing.title = about.now ? `${about.now.event} · for ${duration(now() - about.now.since)}` : "";
+    doing.hidden = !about.now;
+    const texts = [about.damage ? `the rest of the file can't be read: ${about.damage}` : "", card.error];
+    trouble.textContent = texts.filter(Boolean).join(" · ");
+    trouble.hidden = !trouble.textContent;
+  }
+
   function draw_place() {
-    place.textContent = state.steps.length ? `step ${state.here} of ${state.steps.length - 1}` : "no steps yet";
+    if (state.steps.length && state.here < 0) place.textContent = `${state.steps.length} steps read`;
+    else place.replaceChildren(...(state.steps.length ? [el("span", {}, "step "), `${state.here} of ${state.steps.length - 1}`] : ["no steps yet"]));
+  }
+
+  // A new step has its height only when it was drawn.
+  function to_end() {
+    const down = () => {
+      state.led = performance.now();
+      scrollTo(0, document.documentElement.scrollHeight);
+    };
+    down();
+    requestAnimationFrame(() => requestAnimationFrame(down));
+  }
+
+  // The step in sight: the last one that begins in the upper part of the window.
+  function scrolled() {
+    if (!state.loaded || !state.steps.length || performance.now() - state.led < 400) return;
+    const line = innerHeight * 0.35;
+    let [from, to] = [0, steps.children.length - 1];
+    if (scrollY + innerHeight >= document.documentElement.scrollHeight - 2 && scrollY > 0) from = to;
+    while (from < to) {
+      const middle = Math.ceil((from + to) / 2);
+      if (steps.children[middle].getBoundingClientRect().top <= line) from = middle;
+      else to = middle - 1;
+    }
+    mark(from);
   }
 
   function mark(step) {
@@ -151,6 +202,8 @@ export function show_run(main, id, go) {
   function to_step(step, keep) {
     if (!state.steps.length) return;
     const to = Math.min(Math.max(step, 0), state.steps.length - 1);
+    // It may be too near to the end to be in the upper part.
+    state.led = performance.now();
     mark(to);
     steps.children[to].scrollIntoView({ block: "start" });
     if (keep) history.replaceState(null, "", link({ run: id }, `#step-${to}`));
@@ -202,10 +255,12 @@ export function show_run(main, id, go) {
   };
   document.addEventListener("keydown", keys);
   addEventListener("hashchange", hash);
+  addEventListener("scroll", scrolled, { passive: true });
   const stop = each_second(renew);
   return () => {
     stop();
     document.removeEventListener("keydown", keys);
     removeEventListener("hashchange", hash);
+    removeEventListener("scroll", scrolled);
   };
 }

@@ -1,6 +1,6 @@
 // Search in the texts of all runs. The server stops after some time, and the page may go on from there.
 
-import { ask, el, link } from "./tools.js";
+import { ask, el, link, short_name } from "./tools.js";
 
 export function show_search(main, values) {
   document.title = "Search";
@@ -33,7 +33,7 @@ export function show_search(main, values) {
       if (asked !== state.asked) return;
       for (const run of value.runs) {
         list.append(el("section", { class: "step" },
-          el("h3", {}, el("a", { href: link({ run: run.id }) }, run.run || run.name), el("span", { class: "soft" }, run.task)),
+          el("h3", {}, el("a", { href: link({ run: run.id }) }, short_name(run.name)), el("span", { class: "soft" }, run.task)),
           run.hits.map((hit) => el("div", { class: "hit-text" },
             el("a", { href: link({ run: run.id }, `#step-${hit.step}`) }, `step ${hit.step}`), ` ${hit.part} `,
             el("pre", { class: "output" }, hit.before, el("mark", {}, hit.match), hit.after)))));

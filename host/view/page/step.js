@@ -1,6 +1,7 @@
 // One step of a run: what was thought, said, called, and what came of it.
 
 import { count, dollars, duration, el, link, moment } from "./tools.js";
+import { diff_box, is_patch } from "./diff.js";
 
 const LINES = 25;
 
@@ -17,7 +18,7 @@ function lines(text) {
 
 export function text_of(text, kind, id, step, part) {
   if (!text) return null;
-  if (typeof text === "string") return el("pre", { class: kind }, text);
+  if (typeof text === "string") return kind === "output" && is_patch(text) ? diff_box(text) : el("pre", { class: kind }, text);
   return el("div", {},
     el("pre", { class: kind }, text.head),
     el("p", {}, el("a", { href: whole_url(id, step, part), target: "_blank", rel: "noopener" },
@@ -62,15 +63,26 @@ function sent_message(it, index) {
     images(it.images));
 }
 
+// An answer, or why there is none; it is asked again when the box is opened again.
+async function told(box, url) {
+  const wait = el("p", { class: "soft" }, "…");
+  box.append(wait);
+  const gone = { ok: false, text: async () => "the server can't be reached" };
+  const answer = await fetch(url).catch(() => gone);
+  if (answer.ok) return { answer, wait };
+  wait.replaceWith(el("p", { class: "error" }, await answer.text()));
+  box.addEventListener("toggle", () => box.lastChild.remove(), { once: true });
+  return null;
+}
+
 // The request as it was sent, against the history; made anew when it is asked for.
 function request(id, n) {
   const it = el("details", { class: "request" }, el("summary", {}, "as sent"));
   it.addEventListener("toggle", async () => {
     if (!it.open || it.children.length > 1) return;
-    const wait = el("p", { class: "soft" }, "…");
-    it.append(wait);
-    const answer = await fetch("/api/sent?" + new URLSearchParams({ id, step: n }));
-    if (!answer.ok) return wait.replaceWith(el("p", { class: "error" }, await answer.text()));
+    const asked = await told(it, "/api/sent?" + new URLSearchParams({ id, step: n }));
+    if (!asked) return;
+    const { answer, wait } = asked;
     const sent = await answer.json();
     const number = (mark) => sent.messages.filter((one) => one.mark === mark).length;
     const marked = ["changed", "hidden", "added"].map((mark) => [number(mark), mark]).filter(([some]) => some);
@@ -144,8 +156,8 @@ export function step_box(id, step, has_record) {
     const record = el("details", {}, el("summary", {}, "as recorded"));
     record.addEventListener("toggle", async () => {
       if (!record.open || record.children.length > 1) return;
-      const answer = await fetch("/api/record?" + new URLSearchParams({ id, step: n }));
-      record.append(el("pre", { class: "output" }, await answer.text()));
+      const asked = await told(record, "/api/record?" + new URLSearchParams({ id, step: n }));
+      asked?.wait.replaceWith(el("pre", { class: "output" }, await asked.answer.text()));
     });
     parts.push(record);
   }

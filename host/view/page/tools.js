@@ -59,6 +59,7 @@ export function count(number) {
 export function duration(seconds) {
   if (!Number.isFinite(seconds)) return "?";
   const s = Math.max(0, seconds);
+  if (s > 0 && s < 0.0995) return Math.ceil(s * 1000) + " ms";
   if (s < 10) return s.toFixed(1) + " s";
   if (s < 100) return s.toFixed(0) + " s";
   if (s < 6000) return Math.floor(s / 60) + " min";
@@ -68,7 +69,19 @@ export function duration(seconds) {
 
 export const now = () => Date.now() / 1000;
 
-export const moment = (seconds) => (seconds ? new Date(seconds * 1000).toLocaleString() : "");
+// The zone is the browser's, and is named.
+const MOMENT = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" };
+export const moment = (seconds) => (seconds ? new Date(seconds * 1000).toLocaleString(undefined, MOMENT) : "");
+
+// The file of a run without what all have: a batch has each of its runs in a folder of the same name.
+export const short_name = (name) => name.replace(/(\.events\.jsonl|\.traj\.json|\.traj|\.atif\.json)$/, "").replace(/(^|\/)([^/]+)\/\2$/, "$1$2");
+
+// The keys, in a box that any click closes.
+export function keys_box(keys) {
+  const box = el("dialog", { id: "help", onclick: () => box.close() }, el("table", {}, keys.map(([key, text]) =>
+    el("tr", {}, el("td", {}, el("b", {}, key)), el("td", {}, text)))), el("button", {}, "close"));
+  return box;
+}
 
 // Calls `work` each second while the part of the page is shown; a hidden window waits longer.
 export function each_second(work) {

@@ -12,12 +12,18 @@ pub(crate) struct JsonScan<'b> {
 }
 
 impl<'b> JsonScan<'b> {
-    pub(crate) fn new(bytes: &'b [u8], at: usize) -> Self {
-        Self { bytes, at }
+    pub(crate) fn new(bytes: &'b [u8]) -> Self {
+        Self { bytes, at: 0 }
     }
 
-    /// The current offset in the bytes.
-    pub(crate) fn at(&self) -> usize {
+    /// Where the next value begins.
+    pub(crate) fn begin(&mut self) -> usize {
+        self.peek();
+        self.at
+    }
+
+    /// Where what was read last has ended.
+    pub(crate) fn end(&self) -> usize {
         self.at
     }
 
@@ -104,28 +110,32 @@ impl<'b> JsonScan<'b> {
         }
     }
 
-    /// The elements of an array.
-    pub(crate) fn elements(&mut self) -> Option<Vec<Range<usize>>> {
-        let mut found = Vec::new();
+    /// The elements of an array: `take` reads each of them.
+    pub(crate) fn elements(&mut self, mut take: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.skip(b'[')?;
         if self.peek()? == b']' {
             self.at += 1;
-            return Some(found);
+            return Some(());
         }
         loop {
-            found.push(self.value()?);
+            take(self)?;
             match self.peek()? {
                 b',' => self.at += 1,
                 b']' => {
                     self.at += 1;
-                    return Some(found);
+                    return Some(());
                 }
                 _ => return None,
             }
         }
     }
 
-    /// Whether the text begins with an array.
+    /// Whether an object comes next.
+    pub(crate) fn is_object(&mut self) -> bool {
+        self.peek() == Some(b'{')
+    }
+
+    /// Whether an array comes next.
     pub(crate) fn is_array(&mut self) -> bool {
         self.peek() == Some(b'[')
     }
@@ -164,13 +174,16 @@ mod tests {
             ("[,]", None),
             ("x", None),
         ] {
-            let found = JsonScan::new(text.as_bytes(), 0).elements();
-            let found = found.map(|all| all.into_iter().map(|range| &text[range]).collect());
-            assert_eq!(found, expected, "{text}");
+            let mut found = Vec::new();
+            let read = JsonScan::new(text.as_bytes()).elements(|scan| {
+                found.push(&text[scan.value()?]);
+                Some(())
+            });
+            assert_eq!(read.map(|()| found), expected, "{text}");
         }
         let text = r#"{"a": {"x": [1]}, "b\"": "c" , "d":1}"#;
         let mut members = Vec::new();
-        let read = JsonScan::new(text.as_bytes(), 0).members(|key, scan| {
+        let read = JsonScan::new(text.as_bytes()).members(|key, scan| {
             let value = scan.value()?;
             members.push((String::from_utf8_lossy(key).into_owned(), &text[value]));
             Some(())

@@ -4,14 +4,15 @@
 use std::ops::Range;
 use std::path::Path;
 
-use mswea_export::{ConversationStep, from_atif, from_records, from_sweagent};
+use mswea_export::{Conversation, ConversationStep, from_atif, from_records, from_sweagent};
 use mswea_run::journal::trajectory::{records_from_trajectory, replace_lone_surrogates};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::elements::{JsonScan, line_of};
 
-/// A longer value beside the steps is not kept.
+/// A longer value beside the steps is not kept, unless it tells how the run ended.
 const HEAD: usize = 256 << 10;
+const ENDING: [&str; 3] = ["info", "extra", "final_metrics"];
 /// How many messages of the history are looked at for the prompts of SWE-agent.
 const PROMPTS: usize = 50;
 
@@ -22,6 +23,17 @@ enum TrajectoryKind {
     Atif,
 }
 
+impl TrajectoryKind {
+    /// The list whose elements are the steps.
+    fn key(self) -> &'static str {
+        match self {
+            Self::Mini => "messages",
+            Self::Sweagent => "trajectory",
+            Self::Atif => "steps",
+        }
+    }
+}
+
 /// A trajectory.
 pub(crate) struct IndexedTrajectory {
     bytes: Vec<u8>,
@@ -29,7 +41,7 @@ pub(crate) struct IndexedTrajectory {
     /// What is beside the steps.
     head: Map<String, Value>,
     /// The messages before the first step, if they are apart.
-    prompts: Vec<Range<usize>>,
+    prompts: Option<Range<usize>>,
     /// The elements of each page.
     pages: Vec<Range<usize>>,
 }
@@ -50,12 +62,11 @@ impl IndexedTrajectory {
     fn of(bytes: Vec<u8>) -> Result<Self, String> {
         let mut head = Map::new();
         let mut found: Vec<(TrajectoryKind, Vec<Range<usize>>)> = Vec::new();
-        let mut history = Vec::new();
-        let mut scan = JsonScan::new(&bytes, 0);
+        let mut prompts = None;
+        let mut scan = JsonScan::new(&bytes);
         let read = match scan.is_array() {
-            true => scan
-                .elements()
-                .map(|all| found.push((TrajectoryKind::Mini, all))),
+            true => paged(&mut scan, &bytes, TrajectoryKind::Mini)
+                .map(|pages| found.push((TrajectoryKind::Mini, pages))),
             false => scan.members(|key, scan| {
                 let kind = match key {
                     b"messages" => Some(TrajectoryKind::Mini),
@@ -64,13 +75,15 @@ impl IndexedTrajectory {
                     _ => None,
                 };
                 match kind.filter(|_| scan.is_array()) {
-                    Some(kind) => found.push((kind, scan.elements()?)),
-                    None if key == b"history" && scan.is_array() => history = scan.elements()?,
+                    Some(kind) => found.push((kind, paged(scan, &bytes, kind)?)),
+                    None if key == b"history" && scan.is_array() => {
+                        prompts = before_replies(scan, &bytes)?;
+                    }
                     None => {
                         let value = scan.value()?;
                         let key = String::from_utf8_lossy(key).into_owned();
-                        if value.len() <= HEAD
-                            && let Ok(value) = serde_json::from_slice(&bytes[value])
+                        if (value.len() <= HEAD || ENDING.contains(&key.as_str()))
+                            && let Ok(value) = parsed(bytes[value].to_vec())
                         {
                             head.insert(key, value);
                         }
@@ -79,77 +92,24 @@ impl IndexedTrajectory {
                 Some(())
             }),
         };
-        let end = scan.at();
         if read.is_none() {
-            let line = line_of(&bytes, end);
+            let line = line_of(&bytes, scan.begin());
             return Err(format!("is no JSON, or is cut off: see line {line}"));
         }
         // SWE-agent's has `messages` in newer versions as well.
         found.sort_by_key(|(kind, _)| *kind != TrajectoryKind::Sweagent);
-        let Some((kind, elements)) = found.into_iter().next() else {
+        let Some((kind, pages)) = found.into_iter().next() else {
             return Err(
                 "is no trajectory: it has no list `messages`, `trajectory` or `steps`".to_owned(),
             );
         };
-        let mut this = Self {
+        Ok(Self {
             bytes,
             kind,
             head,
-            prompts: Vec::new(),
-            pages: Vec::new(),
-        };
-        if kind == TrajectoryKind::Sweagent {
-            let prompts = history.into_iter().take(PROMPTS);
-            this.prompts = prompts
-                .take_while(|it| !this.is_reply(it.clone(), true))
-                .collect();
-        }
-        this.pages = this.paged(elements);
-        Ok(this)
-    }
-
-    /// The bytes of each page.
-    fn paged(&self, elements: Vec<Range<usize>>) -> Vec<Range<usize>> {
-        let mut pages: Vec<Range<usize>> = Vec::new();
-        for element in elements {
-            let begins = match self.kind {
-                TrajectoryKind::Sweagent => true,
-                TrajectoryKind::Mini | TrajectoryKind::Atif => {
-                    self.is_reply(element.clone(), false)
-                }
-            };
-            match pages.last_mut().filter(|_| !begins) {
-                Some(page) => page.end = element.end,
-                None => pages.push(element),
-            }
-        }
-        pages
-    }
-
-    /// Whether an element is a reply of the model, or what was typed in its place.
-    fn is_reply(&self, element: Range<usize>, counts_demos: bool) -> bool {
-        let mut is_reply = false;
-        let bytes = &self.bytes;
-        JsonScan::new(bytes, element.start).members(|key, scan| {
-            let value = scan.value()?;
-            let text = &bytes[value];
-            match key {
-                b"role" => {
-                    is_reply = text == b"\"assistant\"";
-                    // The rest, which may be long, says no more.
-                    return counts_demos.then_some(());
-                }
-                b"source" => is_reply |= text == b"\"agent\"",
-                b"object" => is_reply |= text == b"\"response\"",
-                b"is_demo" if counts_demos && text == b"true" => {
-                    is_reply = false;
-                    return None;
-                }
-                _ => {}
-            }
-            Some(())
-        });
-        is_reply
+            prompts: prompts.filter(|_| kind == TrajectoryKind::Sweagent),
+            pages,
+        })
     }
 
     /// The value of a key beside the steps.
@@ -157,24 +117,71 @@ impl IndexedTrajectory {
         Value::Object(self.head.clone())
     }
 
-    fn has_prompts(&self) -> bool {
-        !self.prompts.is_empty()
+    /// Whether what the run has cost in all is beside the steps.
+    pub(crate) fn has_sums(&self) -> bool {
+        self.kind != TrajectoryKind::Mini
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.pages.len() + usize::from(self.has_prompts())
+        self.pages.len() + usize::from(self.prompts.is_some())
+    }
+
+    /// The bytes of the prompts and of the steps in these pages.
+    fn ranges(&self, pages: Range<usize>) -> [Range<usize>; 2] {
+        let apart = usize::from(self.prompts.is_some());
+        let prompts = self.prompts.clone().filter(|_| pages.contains(&0));
+        let of = pages.start.saturating_sub(apart)..pages.end.saturating_sub(apart);
+        let steps = match self.pages.get(of) {
+            Some([first, .., last]) => first.start..last.end,
+            Some([only]) => only.clone(),
+            _ => 0..0,
+        };
+        [prompts.unwrap_or_default(), steps]
+    }
+
+    fn text(&self, range: Range<usize>) -> String {
+        String::from_utf8_lossy(&self.bytes[range]).into_owned()
     }
 
     /// The text of a page, as it is in the file.
     pub(crate) fn raw(&self, index: usize) -> String {
-        let range = match (self.has_prompts(), index) {
-            (true, 0) => self.prompts[0].start..self.prompts[self.prompts.len() - 1].end,
-            (has_prompts, index) => match self.pages.get(index - usize::from(has_prompts)) {
-                Some(page) => page.clone(),
-                None => return String::new(),
-            },
+        let [prompts, steps] = self.ranges(index..index + 1);
+        self.text(if prompts.is_empty() { steps } else { prompts })
+    }
+
+    /// The last of the pages that follow this one within so many bytes.
+    pub(crate) fn end_within(&self, begin: usize, bytes: usize) -> usize {
+        let begin_of = |page: usize| self.ranges(page..page + 1)[1].start;
+        let mut end = (begin + 1).min(self.len());
+        while end < self.len() && self.ranges(end..end + 1)[1].end - begin_of(begin) <= bytes {
+            end += 1;
+        }
+        end
+    }
+
+    /// The run, with the steps of these pages.
+    ///
+    /// # Errors
+    /// A message if one of them is in no known form.
+    pub(crate) fn conversation(&self, pages: Range<usize>) -> Result<Conversation, String> {
+        let list = |range| {
+            let list = parsed(format!("[{}]", self.text(range)).into_bytes());
+            list.map_err(|error| format!("this step is no JSON: {error}"))
         };
-        String::from_utf8_lossy(&self.bytes[range]).into_owned()
+        let [prompts, steps] = self.ranges(pages);
+        let mut value = self.head.clone();
+        value.insert(self.kind.key().to_owned(), list(steps)?);
+        match self.kind {
+            TrajectoryKind::Mini => {
+                let records = records_from_trajectory(&Value::Object(value), "")?;
+                Ok(from_records(&records))
+            }
+            TrajectoryKind::Sweagent => {
+                value.insert("history".to_owned(), list(prompts)?);
+                Ok(from_sweagent(&Value::Object(value)))
+            }
+            TrajectoryKind::Atif => from_atif(&Value::Object(value)),
+        }
     }
 
     /// The steps of a page.
@@ -182,34 +189,76 @@ impl IndexedTrajectory {
     /// # Errors
     /// A message if the page is in no known form.
     pub(crate) fn steps(&self, index: usize) -> Result<Vec<ConversationStep>, String> {
-        let mut text = format!("[{}]", self.raw(index)).into_bytes();
-        let elements =
-            serde_json::from_slice(&text).or_else(|error| {
-                match replace_lone_surrogates(&mut text) {
-                    0 => Err(error),
-                    _ => serde_json::from_slice(&text),
-                }
-            });
-        let elements: Value = elements.map_err(|error| format!("this step is no JSON: {error}"))?;
-        let steps = match self.kind {
-            TrajectoryKind::Mini => {
-                let records = records_from_trajectory(&json!({ "messages": elements }), "")?;
-                from_records(&records).steps
-            }
-            TrajectoryKind::Sweagent if self.has_prompts() && index == 0 => {
-                from_sweagent(&json!({ "history": elements, "trajectory": [], "info": {} })).steps
-            }
-            TrajectoryKind::Sweagent => {
-                from_sweagent(&json!({ "history": [], "trajectory": elements, "info": {} })).steps
-            }
-            TrajectoryKind::Atif => {
-                let mut value = self.head.clone();
-                value.insert("steps".to_owned(), elements);
-                from_atif(&Value::Object(value))?.steps
-            }
-        };
-        Ok(steps)
+        Ok(self.conversation(index..index + 1)?.steps)
     }
+}
+
+fn parsed(mut text: Vec<u8>) -> serde_json::Result<Value> {
+    serde_json::from_slice(&text).or_else(|error| {
+        // Python writes half a character as it is.
+        match replace_lone_surrogates(&mut text) {
+            0 => Err(error),
+            _ => serde_json::from_slice(&text),
+        }
+    })
+}
+
+/// The bytes of each page of a list.
+fn paged(scan: &mut JsonScan<'_>, bytes: &[u8], kind: TrajectoryKind) -> Option<Vec<Range<usize>>> {
+    let mut pages: Vec<Range<usize>> = Vec::new();
+    scan.elements(|scan| {
+        let begin = scan.begin();
+        let begins = is_reply(scan, bytes)? || kind == TrajectoryKind::Sweagent;
+        match pages.last_mut().filter(|_| !begins) {
+            Some(page) => page.end = scan.end(),
+            None => pages.push(begin..scan.end()),
+        }
+        Some(())
+    })?;
+    Some(pages)
+}
+
+/// The bytes of a history before the first reply of the model.
+fn before_replies(scan: &mut JsonScan<'_>, bytes: &[u8]) -> Option<Option<Range<usize>>> {
+    let mut found: Option<Range<usize>> = None;
+    let (mut seen, mut is_over) = (0, false);
+    scan.elements(|scan| {
+        let begin = scan.begin();
+        is_over = is_over || seen == PROMPTS;
+        // The rest is only skipped.
+        is_over = match is_over {
+            true => scan.value().map(|_| true)?,
+            false => is_reply(scan, bytes)?,
+        };
+        if !is_over {
+            seen += 1;
+            found.get_or_insert(begin..begin).end = scan.end();
+        }
+        Some(())
+    })?;
+    Some(found)
+}
+
+/// Reads an element. Whether it is a reply of the model, or what was typed in its place; one that is part of a
+/// demonstration is not.
+fn is_reply(scan: &mut JsonScan<'_>, bytes: &[u8]) -> Option<bool> {
+    if !scan.is_object() {
+        scan.value()?;
+        return Some(false);
+    }
+    let (mut is_reply, mut is_demo) = (false, false);
+    scan.members(|key, scan| {
+        let text = &bytes[scan.value()?];
+        match key {
+            b"role" => is_reply |= text == b"\"assistant\"",
+            b"source" => is_reply |= text == b"\"agent\"",
+            b"object" => is_reply |= text == b"\"response\"",
+            b"is_demo" => is_demo = text == b"true",
+            _ => {}
+        }
+        Some(())
+    })?;
+    Some(is_reply && !is_demo)
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod journal_card;
 mod notes;
 mod opened;
 mod page;
+mod paged;
 mod places;
 mod reader;
 mod routes;

@@ -1,23 +1,20 @@
-//! Runs that are read whole: a few are kept, and of one that goes on only what was added is read.
+//! Runs that are read: a few are kept, and of one that goes on only what was added is read.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mswea_core::Event;
-use mswea_export::{
-    Conversation, ConversationReader, SecretValues, from_atif, from_sweagent, is_atif, is_sweagent,
-};
-use mswea_run::journal::trajectory::{records_from_trajectory, replace_lone_surrogates};
+use mswea_export::{Conversation, ConversationReader, ConversationStep, SecretValues};
 use mswea_run::journal::{JournalFollower, is_held};
 use mswea_text::one_line;
 use serde_json::{Value, json};
 
 use crate::blanked::SecretsFiles;
 use crate::card::FileStamp;
+use crate::paged::PagedTrajectory;
 use crate::places::RunPlace;
 use crate::steps::{MARGIN, beginning};
 
@@ -42,7 +39,7 @@ impl OpenedRuns {
         id: &str,
         place: &RunPlace,
         files: &SecretsFiles,
-        use_it: impl FnOnce(&OpenedRun) -> T,
+        use_it: impl FnOnce(&mut OpenedRun) -> T,
     ) -> Result<T, String> {
         let run = {
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,7 +55,7 @@ impl OpenedRuns {
         };
         let mut run = run.lock().unwrap_or_else(PoisonError::into_inner);
         run.refresh(place, files)?;
-        Ok(use_it(&run))
+        Ok(use_it(&mut run))
     }
 }
 
@@ -69,6 +66,7 @@ impl OpenedRuns {
 pub(crate) fn read_once(place: &RunPlace, files: &SecretsFiles) -> Result<OpenedRun, String> {
     let mut run = OpenedRun::default();
     run.refresh(place, files)?;
+    run.read_all();
     Ok(run)
 }
 
@@ -89,8 +87,7 @@ enum RunSource {
     #[default]
     Nothing,
     Journal(Box<FollowedJournal>),
-    /// It does not grow.
-    Whole(Box<Conversation>),
+    Trajectory(Box<PagedTrajectory>),
 }
 
 #[derive(Default)]
@@ -114,7 +111,36 @@ impl OpenedRun {
         match &self.source {
             RunSource::Nothing => &NOTHING,
             RunSource::Journal(journal) => journal.reader.so_far(),
-            RunSource::Whole(run) => run,
+            RunSource::Trajectory(run) => run.so_far(),
+        }
+    }
+
+    /// A step, which is read if it was not.
+    pub(crate) fn step(&mut self, index: usize) -> Option<&ConversationStep> {
+        while index >= self.conversation().steps.len() && self.unread() > 0 {
+            self.read_more();
+        }
+        self.conversation().steps.get(index)
+    }
+
+    /// Reads all steps.
+    pub(crate) fn read_all(&mut self) {
+        while self.unread() > 0 {
+            self.read_more();
+        }
+    }
+
+    /// How many parts of a trajectory were not read; each has at least one step.
+    pub(crate) fn unread(&self) -> usize {
+        match &self.source {
+            RunSource::Trajectory(run) => run.unread(),
+            _ => 0,
+        }
+    }
+
+    fn read_more(&mut self) {
+        if let RunSource::Trajectory(run) = &mut self.source {
+            self.damage = run.read_more().err();
         }
     }
 
@@ -164,7 +190,8 @@ impl OpenedRun {
         if !place.is_journal {
             let stamp = FileStamp::of(&place.path).map_err(failed)?;
             if self.stamp != Some(stamp) {
-                self.source = RunSource::Whole(Box::new(whole(&place.path)?));
+                self.source = RunSource::Trajectory(Box::new(PagedTrajectory::open(&place.path)?));
+                self.damage = None;
                 self.stamp = Some(stamp);
             }
             return Ok(());
@@ -293,31 +320,6 @@ fn doing(event: &Event) -> Option<String> {
         _ => return None,
     };
     Some(word)
-}
-
-/// A trajectory without a journal.
-fn whole(path: &Path) -> Result<Conversation, String> {
-    let shown = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut bytes = mswea_files::read(path, mswea_files::RECORDS)
-        .map_err(|error| format!("`{shown}`: {error}"))?;
-    let value = serde_json::from_slice(&bytes).or_else(|error| {
-        // Python writes half a character as it is.
-        match replace_lone_surrogates(&mut bytes) {
-            0 => Err(error),
-            _ => serde_json::from_slice(&bytes),
-        }
-    });
-    let value: Value = value.map_err(|error| format!("`{shown}` is no trajectory: {error}"))?;
-    drop(bytes);
-    if is_atif(&value) {
-        return from_atif(&value).map_err(|error| format!("`{shown}`: {error}"));
-    }
-    if is_sweagent(&value) {
-        return Ok(from_sweagent(&value));
-    }
-    let records = records_from_trajectory(&value, &shown);
-    let records = records.map_err(|reason| format!("`{shown}`: {reason}"))?;
-    Ok(mswea_export::from_records(&records))
 }
 
 #[cfg(test)]

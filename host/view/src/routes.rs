@@ -32,6 +32,8 @@ use crate::waiting::waiting;
 
 /// About how many bytes of steps are in an answer: the page asks for more then.
 const ANSWER: usize = 3 << 20;
+/// The same of the first answer, which is waited for.
+const FIRST: usize = 512 << 10;
 /// The largest submission that is sent.
 const SUBMISSION: usize = 4 << 20;
 /// The largest body of a request, and how long it may take.
@@ -292,7 +294,10 @@ fn search(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
 fn compared(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
     let keys = |name| {
         let run = shared.table.find(asked.text(name)).ok_or_else(no_run)?;
-        let keys = |open: &OpenedRun| compare::keys(open.conversation());
+        let keys = |open: &mut OpenedRun| {
+            open.read_all();
+            compare::keys(open.conversation())
+        };
         let keys = shared.opened.with(&run.id, &run.place, &shared.files, keys);
         keys.map_err(|error| unreadable(&error))
     };
@@ -345,7 +350,7 @@ fn list(shared: &ViewedRuns, asked: &AskedFor, known: Option<&str>) -> PageAnswe
 fn of_run(
     shared: &ViewedRuns,
     asked: &AskedFor,
-    answer: impl FnOnce(&ListedRun, &OpenedRun) -> PageAnswer,
+    answer: impl FnOnce(&ListedRun, &mut OpenedRun) -> PageAnswer,
 ) -> PageAnswer {
     let Some(run) = shared.table.find(asked.text("id")) else {
         return no_run();
@@ -364,7 +369,7 @@ fn conversation(
     asked: &AskedFor,
     known: Option<&str>,
     run: &ListedRun,
-    open: &OpenedRun,
+    open: &mut OpenedRun,
 ) -> PageAnswer {
     let from = usize::try_from(asked.number("from")).unwrap_or(usize::MAX);
     let mut hash = DefaultHasher::new();
@@ -373,21 +378,23 @@ fn conversation(
     if known == Some(&tag) {
         return unchanged(&tag);
     }
-    let all = open.conversation();
     let mut sent = Vec::new();
     let mut bytes = 0;
-    for (index, step) in all.steps.iter().enumerate().skip(from) {
-        if bytes > ANSWER {
-            break;
-        }
+    let most = if from == 0 { FIRST } else { ANSWER };
+    while bytes <= most {
+        let index = from.saturating_add(sent.len());
+        let Some(step) = open.step(index) else { break };
         let value = steps::step(index, step, &shared.secrets);
         bytes += value.to_string().len();
         sent.push(value);
     }
-    let next = from.min(all.steps.len()) + sent.len();
     let mut card = run.card.to_json(&run.id, &run.place.name, &shared.secrets);
-    // The list may be older than the run itself.
-    card["cost"] = json!(open.cost());
+    if open.unread() == 0 {
+        // The list may be older than the run itself.
+        card["cost"] = json!(open.cost());
+    }
+    let all = open.conversation();
+    let next = from.min(all.steps.len()) + sent.len();
     let about = open.about(&shared.secrets);
     let submission = match all.submission.len() <= SUBMISSION {
         true => Value::from(steps::cleaned(all.submission.clone(), &shared.secrets)),
@@ -402,22 +409,25 @@ fn conversation(
         "from": from,
         "steps": sent,
         "next": next,
-        "total": all.steps.len(),
+        "total": all.steps.len() + open.unread(),
         "open": open.first_open(),
     });
     tagged(&tag, &value)
 }
 
 /// The whole text of a part of a step.
-fn text(shared: &ViewedRuns, asked: &AskedFor, open: &OpenedRun) -> PageAnswer {
-    let all = open.conversation();
+fn text(shared: &ViewedRuns, asked: &AskedFor, open: &mut OpenedRun) -> PageAnswer {
     if asked.text("part") == "submission" {
-        let text = steps::cleaned(all.submission.clone(), &shared.secrets);
+        open.read_all();
+        let submission = open.conversation().submission.clone();
+        let text = steps::cleaned(submission, &shared.secrets);
         return plain(StatusCode::OK, text);
     }
     let index = usize::try_from(asked.number("step")).unwrap_or(usize::MAX);
-    let step = all.steps.get(index);
-    match step.and_then(|step| steps::part(step, asked.text("part"))) {
+    match open
+        .step(index)
+        .and_then(|step| steps::part(step, asked.text("part")))
+    {
         Some(text) => plain(StatusCode::OK, steps::cleaned(text, &shared.secrets)),
         None => refused(StatusCode::NOT_FOUND, "the step has no such part"),
     }
@@ -429,7 +439,7 @@ fn sent(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
         return no_run();
     };
     let index = usize::try_from(asked.number("step")).unwrap_or(usize::MAX);
-    let first = |open: &OpenedRun| open.record(&run.place, index)?.ok();
+    let first = |open: &mut OpenedRun| open.record(&run.place, index)?.ok();
     let text = match shared
         .opened
         .with(&run.id, &run.place, &shared.files, first)
