@@ -196,7 +196,8 @@ fn ctrl_c_ends_a_replay_whose_output_nobody_reads() {
 
 #[test]
 fn a_session_header_is_sent_with_each_request_also_of_a_run_that_goes_on() {
-    let turns = ["echo one", "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"];
+    let submit = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
+    let turns = ["echo one", submit, submit];
     let turns = turns.map(|command| Turn::commands(&[command]));
     let server = Server::start(Scenario::new(turns).by_history());
     let run = Host::new().server(&server).task("x");

@@ -53,4 +53,4 @@ problems = [
     for name in map(Path, sys.argv[1:])
     for problem in READERS[name.suffix](name.read_bytes().decode())
 ]
-sys.exit("\n".join(problems))
+sys.exit("\n".join(problems) or 0)
