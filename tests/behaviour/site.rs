@@ -138,7 +138,7 @@ const PAGES: &[SitePage] = &[
     SitePage {
         path: "host/src/cli/README.md",
         needs: &[Need::Jq],
-        set_up: "echo two >> a.txt; mswea-host -m openai/gpt-5 -c agent.salvage_command='git diff' -t x -o TRAJECTORY; git checkout a.txt",
+        set_up: "echo two >> a.txt; mswea-host -m openai/gpt-5 -c agent.salvage_command='git diff' -t x -o TRAJECTORY; git checkout a.txt; jq .result.trajectory $ROOT/tests/side-by-side/recorded/toolcall_several.json > mini.traj.json",
         instead: &[("PATH", "TRAJECTORY")],
     },
     SitePage {
