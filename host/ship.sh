@@ -6,7 +6,8 @@
 #
 # OUTPUT is `target/mswea-host` unless it is named; `--plugin` puts the code of another plugin into it.
 # Needs what a plain build needs, and a C compiler for musl (Debian's package is `musl-tools`).
-# TARGET_DIR names the target directory, if it is not `target`.
+# TARGET_DIR names the target directory, if it is not `target`. The same sources and compilers make the same bytes
+# in any folder, with any target directory and any home (`tests/tooling/reproducible.sh`).
 # TARGET is `x86_64-unknown-linux-musl` or `aarch64-unknown-linux-musl`, that of this machine if it is not
 # named. For the other architecture it needs that one's C compiler and an emulator, in which the new
 # program compiles its own plugins: Debian's `gcc-aarch64-linux-gnu` and `qemu-user-static`.
@@ -37,11 +38,13 @@ case ${TARGET_DIR:-/} in
 /*) ;;
 *) TARGET_DIR=$PWD/$TARGET_DIR ;;
 esac
-cd "$(dirname "$0")/.."
+cd -P "$(dirname "$0")/.."
 machine=$(uname -m)
 target=${TARGET:-$machine-unknown-linux-musl}
-folder=${TARGET_DIR:-target}
+folder=${TARGET_DIR:-$PWD/target}
 architecture=${target%%-*}
+name=$(echo "$target" | tr - _)
+flags=
 emulator=
 case $target in
 x86_64-unknown-linux-musl | aarch64-unknown-linux-musl) ;;
@@ -59,16 +62,29 @@ else
 		fail "there is no \`$compiler\`, for the C parts: \`apt-get install gcc-$(echo "$architecture" | tr _ -)-linux-gnu\`"
 	command -v "$emulator" >/dev/null ||
 		fail "there is no \`$emulator\`, to compile the plugins with: \`apt-get install qemu-user-static\`"
-	name=$(echo "$target" | tr - _)
 	export "CC_$name=$compiler"
-	export "CFLAGS_$name=-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0 -fno-stack-protector"
+	flags='-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0 -fno-stack-protector'
 fi
 sysroot=$(rustc --print sysroot)
 [ -d "$sysroot/lib/rustlib/$target/lib" ] || rustup target add "$target"
+
+# Places in the sources, which messages of panics and of failed assertions name, begin with these in place of the
+# folders of this machine. If one folder is inside another, the last one counts.
+separator=$(printf '\037')
+remapped=
+for flag in ${RUSTFLAGS:-}; do
+	remapped=$remapped$flag$separator
+done
+for pair in "$PWD=/mswea" "${CARGO_HOME:-$HOME/.cargo}=/cargo" "$folder=/target"; do
+	remapped=$remapped--remap-path-prefix=$pair$separator
+	flags="$flags '-ffile-prefix-map=$pair'"
+done
+eval "flags=\"\${CFLAGS_$name:-} \$flags\""
+export "CFLAGS_$name=$flags" CC_SHELL_ESCAPED_FLAGS=1 "CARGO_ENCODED_RUSTFLAGS=${remapped%?}"
 
 # Rust's own linker can do what the system's may not: functions with the same code become one (`icf`), and
 # the addresses that are adjusted at the start are packed (`relr`).
 cargo rustc --locked --profile ship --target "$target" --target-dir "$folder" -p mswea-host --bin mswea-host -- \
 	-Clinker=rust-lld -Clink-arg=--icf=all -Clink-arg=-O2 -Clink-arg=--pack-dyn-relocs=relr \
-	"-Clink-arg=-T$PWD/host/ship.ld"
+	-Clink-arg=-Thost/ship.ld
 exec $emulator "$folder/$target/ship/mswea-host" ship "$@"

@@ -145,7 +145,8 @@ fn clean(cargo: &mut Command) {
     }
 }
 
-fn cargo_home() -> Result<PathBuf> {
+/// Where Cargo keeps the sources of the registry.
+pub fn cargo_home() -> Result<PathBuf> {
     if let Some(home) = env::var_os("CARGO_HOME") {
         return Ok(home.into());
     }

@@ -5,11 +5,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use scripted_server::{Scenario, Server, Turn};
+use serde_json::Value;
 
 use crate::host::{Host, Running, Signal};
 use crate::needs::Need;
 use crate::run::Run;
 use crate::story::{commands, git, repository};
+use crate::views::View;
 
 fn resume(run: &Run) -> Host {
     Host::after(run).args(["resume", "traj.json"])
@@ -217,21 +219,44 @@ fn ctrl_c_ends_a_replay_whose_output_nobody_reads() {
 }
 
 #[test]
-fn a_session_header_is_sent_with_each_request() {
-    let server = commands(&["echo one"]);
-    let run = Host::new()
-        .server(&server)
-        .task("x")
-        .args(["--session-header", "X-Session-ID=session-7"])
-        .args(["-c", "model.model_kwargs.extra_headers.X-Other=mine"])
+fn a_session_header_is_sent_with_each_request_also_of_a_run_that_goes_on() {
+    let submit = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
+    let turns = ["echo one", submit, submit];
+    let turns = turns.map(|command| Turn::commands(&[command]));
+    let server = Server::start(Scenario::new(turns).by_history());
+    let run = Host::new().server(&server).task("x");
+    let run = run.args(["--session-header", "X-Session-ID=session-7"]);
+    let run = run.args(["-c", "model.model_kwargs.extra_headers.x-session-id=s0"]);
+    // Other headers are not recorded, because they may hold keys.
+    let other = ["-c", "model.model_kwargs.extra_headers.X-Other=mine"];
+    let run = run.args(other).args(["--step-limit", "1"]).run().expect(3);
+    assert!(!run.trajectory().to_string().contains("mine"));
+    resume(&run)
+        .run()
+        .expect(2)
+        .says(&["`model.model_kwargs.extra_headers.X-Other` holds a secret"]);
+    let old = ["-c", "model.model_kwargs.extra_headers=null"];
+    let again = |args: &[&str]| Host::after(&run).args(args).args(old);
+    let fork = ["fork", "traj.json", "--at", "1", "--no-workspace"];
+    again(&fork)
+        .args(["-o", "fork.json", "--step-limit", "9"])
         .run()
         .expect(0);
-    for request in server.requests() {
+    again(&["resume", "traj.json", "--step-limit", "9"])
+        .run()
+        .expect(0);
+    let next = ["continue", "traj.json", "-t", "more", "-o", "next.json"];
+    Host::after(&run)
+        .args(next)
+        .args(["--step-limit", "3"])
+        .run()
+        .expect(0);
+    let requests = server.requests();
+    assert_eq!(requests.len(), 4);
+    for request in &requests {
         assert_eq!(request.header("x-session-id"), Some("session-7"));
-        assert_eq!(request.header("x-other"), Some("mine"));
     }
-    // Headers may hold keys, so they are not recorded.
-    assert!(!run.trajectory().to_string().contains("session-7"));
+    assert_eq!(requests[0].header("x-other"), Some("mine"));
     for (header, why) in [
         ("X", "for example `X-Session-ID=s1`"),
         ("a b=c", "letters, digits"),
@@ -239,4 +264,28 @@ fn a_session_header_is_sent_with_each_request() {
         let run = Host::new().args(["--session-header", header]).run();
         run.expect(2).says(&[why]);
     }
+}
+
+/// The page shows the request of a run nevertheless: headers are not in it.
+#[test]
+fn a_session_header_that_looks_like_a_secret_is_named_again() {
+    let server = commands(&["echo one"]);
+    let host = Host::new().server(&server).task("x");
+    let host = host.args(["--session-header", "X-Session-Key=hunter2-hunter2"]);
+    let run = host.args(["--step-limit", "1"]).run().expect(3);
+    assert!(!run.trajectory().to_string().contains("hunter2"));
+    let view = View::of(Host::after(&run), &["traj.events.jsonl"]);
+    let runs = view.runs();
+    let id = runs[0]["id"].as_str().unwrap();
+    let shown = view.get(&format!("/api/sent?id={id}&step=2")).json();
+    view.end();
+    let body: Value = serde_json::from_str(shown["body"].as_str().unwrap()).unwrap();
+    assert_eq!(body, server.requests()[0].json());
+    let key = "model.session_header.X-Session-Key";
+    resume(&run).run().expect(2).says(&[key, "holds a secret"]);
+    let given = format!("{key}=hunter2-hunter2");
+    let args = ["--step-limit", "9", "-c", &given];
+    resume(&run).args(args).run().expect(0);
+    let last = server.requests().pop().unwrap();
+    assert_eq!(last.header("x-session-key"), Some("hunter2-hunter2"));
 }

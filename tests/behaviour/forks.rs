@@ -202,11 +202,25 @@ fn a_trajectory_of_mini_swe_agent_goes_on() {
     let turn = Turn::error(401, "invalid_api_key", "no such key");
     let server = Server::start(Scenario::new([turn]).on_any_route());
     let address = format!("http://{}", server.address());
-    let (host, _) = of_mini(Host::new(), "toolcall_several", &address);
-    let host =
-        host.env("OPENAI_API_KEY", "k")
-            .args(["continue", "mini.traj.json", "--trust-record"]);
-    host.args(["-t", "and now?", "-o", "next.json"])
+    // The flag names the server, and not the record.
+    let (host, _) = of_mini(Host::new(), "toolcall_several", "http://127.0.0.1:9");
+    let next = [
+        "continue",
+        "mini.traj.json",
+        "-t",
+        "and now?",
+        "-o",
+        "next.json",
+    ];
+    let host = host.env("OPENAI_API_KEY", "k").args(next);
+    let base = format!("{address}/v1");
+    let refused = host.args(["--base-url", &base]).run().expect(2);
+    // What is left to consent to is that commands run on this machine, in no sandbox.
+    assert_eq!(refused.stderr.matches("\n  ").count(), 1, "{refused}");
+    let refused = refused.says(&["\n  environment.sandbox = \"none\"\n"]);
+    assert!(server.requests().is_empty());
+    let host = Host::after(&refused).env("OPENAI_API_KEY", "k").args(next);
+    host.args(["--base-url", &base, "-c", "environment.sandbox=none"])
         .run()
         .expect(5);
     let sent = server.requests()[0].json()["messages"]

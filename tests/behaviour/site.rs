@@ -1,5 +1,5 @@
-//! Every command in a block of a page of the site (`docs/SUMMARY.md`) is run: here, by `docs.rs`, or by `.ci/run`.
-//! Those that can't be run are named in `NOT_RUN`, with the reason.
+//! Every command in a block of a page of the site (`docs/SUMMARY.md`) is run: here, by `docs.rs`, by `.ci/run`, or
+//! by the file that [`ELSEWHERE`] names.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::docs;
 use crate::host::Host;
 use crate::needs::Need;
+use crate::site_elsewhere::ELSEWHERE;
 use crate::slurm::Cluster;
 use crate::story::model;
 
@@ -32,14 +33,19 @@ const PAGES: &[SitePage] = &[
     SitePage {
         path: "README.md",
         needs: &[Need::Docker],
-        set_up: "PROJECT; YAML; mkdir target; ln -s $HOST target/mswea-host; cp $FORMATTER my_formatter.wasm",
-        instead: &[("python:3.12", IMAGE)],
+        set_up: "PROJECT; YAML; cp $FORMATTER my_formatter.wasm",
+        // The release build, which takes ten minutes.
+        instead: &[
+            ("python:3.12", IMAGE),
+            ("cargo run --release -- ship", "mswea-host ship"),
+        ],
     },
     SitePage {
         path: "host/config/mini-swe-agent.md",
         needs: &[Need::Docker, Need::Python],
-        set_up: "YAML; echo \"model: {model_name: hosted_vllm/q, model_kwargs: {api_base: $OPENAI_BASE_URL}}\" > vllm.yaml; python3 -m venv mini; mini/bin/pip install -q --no-deps mini-swe-agent==2.4.6; \
-                 PATH=$PWD/mini/bin:$PATH",
+        set_up: "YAML; echo \"model: {model_name: hosted_vllm/q, model_kwargs: {api_base: $OPENAI_BASE_URL}}\" > vllm.yaml; mini=$SCRATCH/mini-swe-agent-2.4.6; \
+                 if [ ! -f $mini/installed ]; then rm -rf $mini; python3 -m venv $mini; $mini/bin/pip install -q mini-swe-agent==2.4.6; touch $mini/installed; fi; \
+                 PATH=$mini/bin:$PATH; export MSWEA_CONFIGURED=1 LITELLM_LOCAL_MODEL_COST_MAP=True",
         instead: &[
             (
                 "docker.io/swebench/sweb.eval.x86_64.astropy_1776_astropy-12907:latest",
@@ -57,11 +63,24 @@ const PAGES: &[SitePage] = &[
             done > tasks.jsonl
             mkdir -p tasks/warmup
             echo '{"name": "n", "category": "misc", "description": "d", "flag": "done"}' > tasks/warmup/challenge.json
+            # In the place of images of SWE-bench: one with git and a repository.
+            for it in $(command -v git) $(ldd $(command -v git) | grep -o '/[^ )]*'); do
+              mkdir -p with-git$(dirname $it); cp -L $it with-git$it
+            done
+            git init -q with-git/testbed; git -C with-git/testbed commit -q --allow-empty -m first
+            container=$(docker create mswea-test/bash true)
+            docker cp -q with-git/. $container:/; docker commit $container mswea-test-site/git; docker rm $container
+            trap 'docker rmi -f mswea-test-site/git' EXIT
+            echo '{"instance_id": "one", "problem_statement": "p", "image_name": "mswea-test-site/git", "base_commit": "HEAD"}' > dev.jsonl
             export SWE_AGENT_TRAJECTORY_DIR=$HOME/trajectories"#,
         instead: &[
             (
                 "--env.repo.path=.",
                 "--env.repo.path=. --env.deployment.type=local",
+            ),
+            (
+                "--instances.type=swe_bench",
+                "--instances.type=swe_bench --agent.model.name=gpt-4o",
             ),
             (
                 "--config ctf.yaml",
@@ -119,7 +138,7 @@ const PAGES: &[SitePage] = &[
     SitePage {
         path: "host/src/cli/README.md",
         needs: &[Need::Jq],
-        set_up: "echo two >> a.txt; mswea-host -m openai/gpt-5 -c agent.salvage_command='git diff' -t x -o TRAJECTORY; git checkout a.txt",
+        set_up: "echo two >> a.txt; mswea-host -m openai/gpt-5 -c agent.salvage_command='git diff' -t x -o TRAJECTORY; git checkout a.txt; jq .result.trajectory $ROOT/tests/side-by-side/recorded/toolcall_several.json > mini.traj.json",
         instead: &[("PATH", "TRAJECTORY")],
     },
     SitePage {
@@ -152,6 +171,30 @@ const PAGES: &[SitePage] = &[
         instead: &[("target/wasm32", "$CARGO_TARGET_DIR/wasm32")],
     },
     SitePage {
+        path: "examples/formatter-js/README.md",
+        needs: &[Need::Npm],
+        set_up: "mkdir examples; cp -r $ROOT/examples/formatter-js examples; ln -s $ROOT/sdk sdk; ln -s $ROOT/wit wit; cd examples/formatter-js; ./sdk.sh",
+        instead: &[],
+    },
+    SitePage {
+        path: "examples/history-python/README.md",
+        needs: &[Need::Python],
+        set_up: "mkdir examples; cp -r $ROOT/examples/history-python examples; ln -s $ROOT/sdk sdk; ln -s $ROOT/wit wit; cd examples/history-python; ./sdk.sh",
+        instead: &[],
+    },
+    SitePage {
+        path: "sdk/js/BUILD.md",
+        needs: &[Need::Npm],
+        set_up: "mswea-host plugin new parser --lang js mine; cd mine",
+        instead: &[("WORLD", "parser"), ("NAME", "mine")],
+    },
+    SitePage {
+        path: "sdk/python/BUILD.md",
+        needs: &[Need::Python],
+        set_up: "mswea-host plugin new parser --lang python mine; cd mine",
+        instead: &[("WORLD", "parser"), ("NAME", "mine")],
+    },
+    SitePage {
         path: "examples/policy-c/README.md",
         needs: &[Need::Clang],
         set_up: "mkdir examples; cp -r $ROOT/examples/policy-c examples; ln -s $ROOT/sdk sdk; ln -s $ROOT/wit wit; make -s -C examples/policy-c",
@@ -169,100 +212,6 @@ const PAGES: &[SitePage] = &[
         set_up: "",
         instead: &[],
     },
-];
-
-const MINI: &str = "mini-swe-agent's own command: side_by_side.rs has what it sends and writes";
-const TEST: &str = "this test is a part of it";
-const RELEASE: &str = "the release build; .ci/run makes it with host/ship.sh, which this calls";
-const TOOLS: &str = "`plugin build --install` runs the same tools with the same arguments, in docs.rs and in .ci/run";
-const OTHER: &str = "tools of other languages, some not in a registry";
-
-/// Page, beginning of the command, why it is not run.
-const NOT_RUN: &[(&str, &str, &str)] = &[
-    ("README.md", "cargo run --release -- ship", RELEASE),
-    ("README.md", "mini ", MINI),
-    (
-        "host/README.md",
-        "TARGET=aarch64-unknown-linux-musl host/ship.sh",
-        "minutes; tests/tooling/aarch64.sh runs it",
-    ),
-    ("host/config/mini-swe-agent.md", "mini ", MINI),
-    (
-        "host/sweagent/README.md",
-        "mswea-host sweagent shell",
-        "needs a person at a terminal: swe_shell.rs",
-    ),
-    (
-        "host/sweagent/README.md",
-        "mswea-host sweagent run-batch --instances.type=swe_bench",
-        "pulls images of SWE-bench",
-    ),
-    (
-        "host/executor/README.md",
-        "sweagent run",
-        "SWE-agent is in no registry; swerex.rs has its client",
-    ),
-    (
-        "examples/harbor/README.md",
-        "harbor run",
-        "Harbor's own containers need docker compose: harbor_trials.rs runs the same with other containers",
-    ),
-    (
-        "examples/rl/README.md",
-        "python3 examples/rl/",
-        "trainers.rs runs them with a server that tells ids of tokens",
-    ),
-    (
-        "examples/embed/README.md",
-        "cargo run -p mswea-embed",
-        "examples/embed/tests runs the program",
-    ),
-    ("examples/formatter-js/README.md", "npm ci", TOOLS),
-    (
-        "examples/formatter-js/README.md",
-        "node_modules/.bin/componentize-qjs",
-        TOOLS,
-    ),
-    (
-        "examples/history-python/README.md",
-        "python3 -m venv",
-        TOOLS,
-    ),
-    (
-        "examples/history-python/README.md",
-        ".venv/bin/componentize-py",
-        TOOLS,
-    ),
-    ("sdk/python/BUILD.md", "python3 -m venv", TOOLS),
-    ("sdk/python/BUILD.md", ".venv/bin/", TOOLS),
-    ("sdk/python/BUILD.md", "mkdir -p build", TOOLS),
-    ("sdk/js/BUILD.md", "npm ci", TOOLS),
-    ("sdk/js/BUILD.md", "mkdir -p build", TOOLS),
-    (
-        "sdk/js/BUILD.md",
-        "node_modules/.bin/componentize-qjs",
-        TOOLS,
-    ),
-    (
-        "sdk/js/README.md",
-        "npm install --save-dev @bytecodealliance/componentize-js",
-        "385 MB",
-    ),
-    ("sdk/js/README.md", "sed -i", "the same"),
-    ("sdk/js/README.md", "mswea-host plugin build", "the same"),
-    ("sdk/README.md", "zig ", OTHER),
-    ("sdk/README.md", "wasm-tools ", OTHER),
-    ("wit/README.md", "wit_bindgen::", OTHER),
-    ("wit/README.md", "componentize-", OTHER),
-    ("wit/README.md", "wit-bindgen ", OTHER),
-    ("CONTRIBUTING.md", "cargo build", TEST),
-    (
-        "CONTRIBUTING.md",
-        "cargo run -- demo",
-        ".ci/run runs it with the shipped program",
-    ),
-    ("CONTRIBUTING.md", "cargo test -p", TEST),
-    ("CONTRIBUTING.md", "cargo bench", "an hour"),
 ];
 
 fn root() -> PathBuf {
@@ -317,9 +266,9 @@ fn commands_of_ci() -> BTreeSet<String> {
     parts.filter(|it| !it.starts_with("cd ")).collect()
 }
 
-fn is_not_run(page: &str, command: &str) -> bool {
-    let mut all = NOT_RUN.iter();
-    all.any(|(path, beginning, _)| *path == page && command.starts_with(beginning))
+fn is_elsewhere(page: &str, command: &str) -> bool {
+    let mut all = ELSEWHERE.iter();
+    all.any(|it| it.page == page && command.starts_with(it.beginning))
 }
 
 /// Runs a page's commands, one after the other, in one shell.
@@ -351,7 +300,7 @@ fn run(path: &str) {
     );
     let ci = commands_of_ci();
     for command in commands(&text(path)) {
-        if is_not_run(path, &command.text) || ci.contains(&command.text) {
+        if is_elsewhere(path, &command.text) || ci.contains(&command.text) {
             continue;
         }
         let mut text = command
@@ -384,6 +333,7 @@ fn run(path: &str) {
         .env("RUSTUP_HOME", of_cargo("RUSTUP_HOME", ".rustup"))
         .env("CARGO_TARGET_DIR", scratch.join("docs"))
         .env("ROOT", root())
+        .env("SCRATCH", scratch)
         .env("HOST", program)
         .env(
             "FORMATTER",
@@ -438,6 +388,10 @@ pages! {
     view_page: "host/view/README.md",
     plugins_page: "plugins/README.md",
     examples_page: "examples/README.md",
+    formatter_page: "examples/formatter-js/README.md",
+    history_page: "examples/history-python/README.md",
+    javascript_build_page: "sdk/js/BUILD.md",
+    python_build_page: "sdk/python/BUILD.md",
     parser_page: "examples/parser-xml/README.md",
     policy_page: "examples/policy-c/README.md",
     harbor_page: "examples/harbor/README.md",
@@ -445,7 +399,7 @@ pages! {
 }
 
 #[test]
-fn every_command_of_the_site_is_run_or_named() {
+fn every_command_of_the_site_is_run() {
     let ci = commands_of_ci();
     let summary = text("docs/SUMMARY.md");
     let pages = summary
@@ -459,8 +413,8 @@ fn every_command_of_the_site_is_run_or_named() {
             all += 1;
             let in_docs = docs::PAGES.contains(&page) && tag == "sh";
             let mut is_named = false;
-            for (index, (path, beginning, _)) in NOT_RUN.iter().enumerate() {
-                if *path == page && text.starts_with(beginning) && !in_docs {
+            for (index, it) in ELSEWHERE.iter().enumerate() {
+                if it.page == page && text.starts_with(it.beginning) && !in_docs {
                     named.insert(index);
                     is_named = true;
                 }
@@ -471,13 +425,19 @@ fn every_command_of_the_site_is_run_or_named() {
             }
         }
     }
-    let unused = NOT_RUN
+    let unused = ELSEWHERE
         .iter()
         .enumerate()
         .filter(|(index, _)| !named.contains(index));
     let unused: Vec<_> = unused.map(|(_, row)| row).collect();
     assert!(missing.is_empty(), "run nowhere: {missing:#?}");
     assert!(unused.is_empty(), "not in the pages: {unused:#?}");
+    for it in ELSEWHERE {
+        // A page runs what no entry takes out of it.
+        let is_page = it.file.ends_with(".md");
+        let runs = !is_page || TESTED.contains(&it.file) && !is_elsewhere(it.file, it.text);
+        assert!(runs && text(it.file).contains(it.text), "{it:?}");
+    }
     let untested = PAGES.iter().filter(|it| !TESTED.contains(&it.path)).count();
     assert!(
         all > 90 && untested == 0 && TESTED.len() == PAGES.len(),

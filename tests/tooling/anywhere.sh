@@ -44,6 +44,12 @@ readelf -ldW "$program" >"$work/out"
 grep -q 'INTERP\|NEEDED' "$work/out" && status=1 || status=0
 told 'it needs no loader and no library' "$status"
 
+root=$(cd "$here/../.." && pwd -P)
+for folder in "$root/host" "$root/target" "${CARGO_HOME:-$HOME/.cargo}/registry"; do
+	LC_ALL=C grep -aoF "$folder" "$program" >"$work/out" && status=1 || status=0
+	told "it does not name \`$folder\`, where it was made" "$status"
+done
+
 # An image whose only file is the program.
 mkdir "$work/scratch"
 cp "$program" "$work/scratch/mswea-host"

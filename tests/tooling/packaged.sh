@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the packages of the shipped binary with host/package.py, installs each of them from its file, and runs
-# what was installed. Needs python3 with venv, dpkg and docker.
+# what was installed. Needs python3 with venv, the registry of Python (for uv), dpkg and docker.
 #
 #   tests/tooling/packaged.sh target/mswea-host [FOLDER]
 #
@@ -42,6 +42,14 @@ python3 -m venv "$work/venv"
 same 'the wheel, installed with pip' "$("$work/venv/bin/mswea-host" --version)"
 "$work/venv/bin/pip" -q uninstall -y mswea-host
 [ ! -e "$work/venv/bin/mswea-host" ] || { echo 'FAILED: pip leaves the program'; exit 1; }
+
+python3 -m venv "$work/uv"
+"$work/uv/bin/pip" -q install --disable-pip-version-check uv==0.13.9
+export UV_TOOL_DIR="$work/tools" UV_TOOL_BIN_DIR="$work/tools/bin" UV_CACHE_DIR="$work/uv-cache"
+"$work/uv/bin/uv" -q tool install --offline --no-index "$packages"/*.whl
+same 'the wheel, installed with uv' "$("$work/tools/bin/mswea-host" --version)"
+"$work/uv/bin/uv" -q tool uninstall mswea-host
+[ ! -e "$work/tools/bin/mswea-host" ] || { echo 'FAILED: uv leaves the program'; exit 1; }
 
 mkdir -p "$work/root/var/lib/dpkg/updates" "$work/root/var/lib/dpkg/info"
 : >"$work/root/var/lib/dpkg/status"

@@ -11,6 +11,7 @@ use super::keys::{self, Found};
 use super::layers::Layers;
 use super::node::{Content, Node};
 use super::origin::Origin;
+use super::presets;
 
 /// A value of a recorded config that needs the user's consent.
 #[derive(Clone, Debug, PartialEq)]
@@ -203,6 +204,11 @@ fn is_harmless(path: &[String], value: &Value) -> bool {
         | "pipeline.processors"
         | "pipeline.policies" => texts(value).all(names_no_file),
         "environment.network" => value == "none",
+        // What the preset sets, and mini-swe-agent's own configs, too.
+        "environment.env" => {
+            let preset = presets::tree(presets::DEFAULT);
+            preset.get(&path).is_some_and(|it| it.to_value() == *value)
+        }
         _ => false,
     }
 }
@@ -284,6 +290,10 @@ mod tests {
                 "model.model_kwargs.extra_headers.a",
             ),
             (
+                json!({ "model": { "session_header": { "a": "b" } } }),
+                "model.session_header.a",
+            ),
+            (
                 json!({ "model": { "model_name": "replay/f" } }),
                 "model.model_name",
             ),
@@ -340,6 +350,8 @@ mod tests {
             "pipeline": { "parser": "toolcall", "formatter": "jinja" },
         });
         assert_eq!(needed(config.clone(), &[]), ["model.base_url"]);
+        let preset = json!({ "environment": { "sandbox": "landlock", "env": { "PAGER": "cat", "LESS": "x" } } });
+        assert_eq!(needed(preset, &[]), ["environment.env.LESS"]);
         let anew = needed(config, &["model.base_url=http://other"]);
         assert_eq!(anew, Vec::<String>::new());
     }

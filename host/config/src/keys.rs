@@ -170,6 +170,7 @@ pub const KEYS: &[ConfigKey] = &[
     key("model.plain_http_hosts", Type::TextList, "[]", "Hosts to which keys are sent over plain `http`, too: `host` or `host:port`; this machine, and private addresses that `base_url` names, need not be here."),
     key("model.stream", Type::Bool, "true", "Receive replies as a stream."),
     key("model.model_kwargs", Type::Object, "{}", "Further parameters of the request, passed on as they are."),
+    key("model.session_header", Type::TextMap, "{}", "Headers that tell sessions apart, sent with each request; recorded, unless they look like secrets."),
     optional("model.observation_template", Type::Text, "Jinja template of a command's output, as the model sees it; unset: the formatter's own."),
     key("model.format_error_template", Type::Text, "\"{{ error }}\"", "Jinja template of what the model is told about an unusable reply."),
     optional("model.action_regex", Type::Text, "Regular expression with which a text parser finds the command; unset: the parser's own."),

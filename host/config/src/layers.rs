@@ -173,6 +173,7 @@ impl Layers {
             builder.layer(origin.to_string(), node, false);
         }
         if let Some(recorded) = &sources.recorded {
+            recorded.give_way(&mut builder.merged);
             builder.problems.extend(recorded.missing(&builder.merged));
         }
         ConfigError::check(builder.problems)?;

@@ -65,7 +65,7 @@ pub use origin::Origin;
 pub use presets::NAMES as PRESETS;
 pub use providers::{PROVIDERS, Provider, of_bare_name};
 pub use recorded::RecordedConfig;
-pub use redact::{is_secret_entry, redacted, spec as redacted_spec};
+pub use redact::{is_secret_entry, redacted, spec as redacted_spec, without_marks};
 pub use request_time::{RequestTimes, TimeLimit};
 pub use schema::schema;
 pub use secret_look::is_credential as is_credential_value;

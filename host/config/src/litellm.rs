@@ -139,9 +139,13 @@ impl WireKwargs {
             .chain(object("extra_body"))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
+        let session = &config.model.session_header;
+        let is_set_anew = |name: &str| session.keys().any(|it| it.eq_ignore_ascii_case(name));
         let headers = object("headers")
             .chain(object("extra_headers"))
+            .filter(|(name, _)| !is_set_anew(name))
             .map(|(name, value)| (name.clone(), words(value)))
+            .chain(session.clone())
             .collect();
         let organization = given.get("organization").filter(|name| !name.is_null());
         Self {

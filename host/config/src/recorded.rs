@@ -12,6 +12,7 @@ use super::keys::{ConfigKey, KEYS, Type};
 use super::node::{Content, Node};
 use super::origin::Origin;
 use super::secret_name::MARK;
+use super::set_by::ADDRESSES;
 
 /// Keys for which a set value has another effect than an equal default: these are always in the
 /// layer.
@@ -87,6 +88,22 @@ impl RecordedConfig {
             path
         });
         names.collect()
+    }
+
+    /// Takes the recorded address of the model away if another layer sets one, under whichever of its keys.
+    pub(super) fn give_way(&self, merged: &mut Node) {
+        let origin = self.origin();
+        let is_text = |node: &Node| matches!(&node.content, Content::Scalar(Value::String(it)) if !it.is_empty());
+        let set = ADDRESSES.iter().filter_map(|path| {
+            let node = merged.get(path).filter(|node| is_text(node))?;
+            Some((*path, node.origin == origin))
+        });
+        let (recorded, anew): (Vec<_>, Vec<_>) = set.partition(|(_, is_recorded)| *is_recorded);
+        for (path, _) in recorded.iter().filter(|_| !anew.is_empty()) {
+            if let Some((key, above)) = path.split_last() {
+                merged.remove(above, key);
+            }
+        }
     }
 
     /// An error for each secret that the journal leaves out and no other layer sets.
@@ -252,6 +269,30 @@ mod tests {
         assert_eq!(changed.agent.system_template, config.agent.system_template);
         let origin = layers.origin_of("agent.system_template").unwrap();
         assert_eq!(origin.to_string(), "j.events.jsonl:1");
+    }
+
+    #[test]
+    fn an_address_that_is_given_anew_takes_the_place_of_the_recorded_one() {
+        let kwargs =
+            "model.model_kwargs={\"api_base\": \"http://old/v1\", \"base_url\": \"http://old/v1\"}";
+        let of_kwargs = "model.model_kwargs.api_base=http://new/v1";
+        for (recorded, anew) in [
+            (kwargs, "model.base_url=http://new/v1"),
+            ("model.base_url=http://old/v1", of_kwargs),
+            (kwargs, of_kwargs),
+        ] {
+            let config = Memory::new().resolve(&[recorded]).unwrap();
+            let (layers, found) = again(&config, &[anew]).unwrap();
+            assert_eq!(found.model.base_url.as_deref(), Some("http://new/v1"));
+            assert!(!layers.merged().to_string().contains("//old"), "{recorded}");
+            assert!(
+                !layers
+                    .recorded_authority("j.events.jsonl")
+                    .iter()
+                    .any(|it| it.key.starts_with("model.")),
+                "{recorded}"
+            );
+        }
     }
 
     #[test]

@@ -15,6 +15,16 @@ pub fn redacted(value: &Value) -> Value {
     under(&mut Vec::new(), value)
 }
 
+/// Puts a word in the place of each secret that a recorded config leaves out, for what sends nothing.
+pub fn without_marks(config: &mut Value) {
+    match config {
+        Value::Object(map) => map.values_mut().for_each(without_marks),
+        Value::Array(items) => items.iter_mut().for_each(without_marks),
+        Value::String(text) if text.contains(MARK) => *text = text.replace(MARK, "left-out"),
+        _ => {}
+    }
+}
+
 fn under<'a>(path: &mut Vec<&'a str>, value: &'a Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(
@@ -113,6 +123,7 @@ fn is_secret_place(path: &[&str], leaf: bool) -> bool {
     is_secret(key)
         || above.last() == Some(&"model_kwargs") && is_account(key)
         || above.last() == Some(&"env") && is_secret_variable(key)
+        || above.last() == Some(&"session_header") && is_secret_name(&key.replace('-', "_"))
         // Credentials are sent in headers, under any name.
         || in_headers && !is_plain_header(key)
         // Headers given as a list or as one text: which of them is secret is not known.
@@ -142,6 +153,10 @@ fn is_plain_header(name: &str) -> bool {
 
 /// Whether a variable of the process holds a secret, by its name or by the form of its value.
 pub fn is_secret_entry(name: &str, value: &str) -> bool {
+    is_secret_name(name) || secret_look::is_credential(value)
+}
+
+fn is_secret_name(name: &str) -> bool {
     const PARTS: [&str; 8] = [
         "APIKEY",
         "AUTH",
@@ -157,7 +172,6 @@ pub fn is_secret_entry(name: &str, value: &str) -> bool {
     is_secret_variable(name)
         || is_secret(name)
         || !is_folder && PARTS.iter().any(|part| upper.contains(part))
-        || secret_look::is_credential(value)
 }
 
 /// Hides every text in the value of a secret key, also in lists and maps.
@@ -253,6 +267,10 @@ mod tests {
             (
                 json!({"extra_headers": {"Authorization": "Bearer a", "X": "y"}}),
                 json!({"extra_headers": {"Authorization": "[redacted]", "X": "[redacted]"}}),
+            ),
+            (
+                json!({"session_header": {"X-Session-ID": "s-1", "X-Key": "k", "Authorization": "a", "X-S": "Bearer abc"}}),
+                json!({"session_header": {"X-Session-ID": "s-1", "X-Key": "[redacted]", "Authorization": "[redacted]", "X-S": "Bearer [redacted]"}}),
             ),
             (
                 json!({"extra_headers": {"Content-Type": "a/b", "X-Title": "t"}, "x": {"headers": ["Key: a"]}}),

@@ -81,6 +81,7 @@ pub struct ModelConfig {
     pub plain_http_hosts: Vec<String>,
     pub stream: bool,
     pub model_kwargs: Map<String, Value>,
+    pub session_header: BTreeMap<String, String>,
     pub observation_template: Option<String>,
     pub format_error_template: String,
     pub action_regex: Option<String>,

@@ -8,31 +8,28 @@ use crate::conversation::{Conversation, ConversationStep, StepSource};
 
 /// The run as Markdown; focused: without the prompts and the model's reasoning.
 pub fn to_markdown(run: &Conversation, is_focused: bool) -> String {
-    let mut out = format!("# Run {}\n\n", one_line(&run.run_id));
+    let mut out = format!("# Run {}\n\n", plain(&run.run_id));
     for (name, value) in facts(run) {
-        let _ = writeln!(out, "- {name}: {}", one_line(&value));
+        let _ = writeln!(out, "- {name}: {}", plain(&value));
     }
     for (number, step) in (1..).zip(&run.steps) {
         if is_focused && step.source == StepSource::System {
             continue;
         }
-        let _ = writeln!(out, "\n## {number}. {}\n", title(step));
+        let _ = writeln!(out, "\n## {number}. {}\n", plain(&title(step)));
         if !is_focused {
             quote(&mut out, &step.reasoning);
         }
         match step.source {
-            // The model's own text is Markdown already.
-            StepSource::Agent => {
-                let _ = writeln!(out, "{}", harmless(step.text.trim_end()));
-            }
+            StepSource::Agent => own(&mut out, &step.text),
             _ => block(&mut out, &step.text),
         }
         for call in &step.calls {
-            let _ = writeln!(out, "\n**{}**", one_line(&call.name));
+            let _ = writeln!(out, "\n**{}**", plain(&call.name));
             block(&mut out, &command(&call.arguments));
         }
         for shown in &step.shown {
-            let _ = writeln!(out, "\n{}", result_title(shown));
+            let _ = writeln!(out, "\n{}", plain(&result_title(shown)));
             block(&mut out, &shown.text);
         }
     }
@@ -121,11 +118,37 @@ fn one_line(text: &str) -> String {
     mswea_text::one_line(text).to_string()
 }
 
+/// A line in which nothing is HTML, a link or a picture.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    for c in one_line(text).chars() {
+        if matches!(c, '\\' | '<' | '[') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// What the model wrote, which is Markdown already; but as it is if it could be HTML, a picture from
+/// elsewhere, or a fence that does not end.
+fn own(out: &mut String, text: &str) {
+    let is_more = ["<", "![", "```", "~~~"].iter().any(|it| text.contains(it));
+    match is_more {
+        true => block(out, text),
+        false => {
+            let _ = writeln!(out, "{}", harmless(text.trim_end()));
+        }
+    }
+}
+
 fn quote(out: &mut String, text: &str) {
     if text.is_empty() {
         return;
     }
-    for line in harmless(text.trim_end()).lines() {
+    let mut quoted = String::new();
+    own(&mut quoted, text);
+    for line in quoted.lines() {
         let _ = writeln!(out, "> {line}");
     }
     out.push('\n');

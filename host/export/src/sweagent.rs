@@ -88,7 +88,8 @@ pub fn to_sweagent(run: &Conversation) -> Value {
                 "api_calls": calls,
             },
             "submission": submission,
-            "exit_status": run.exit_status,
+            // SWE-agent's viewer shows the submission of a run that ended with this word.
+            "exit_status": run.exit_status.as_deref().map(|it| if it == "Submitted" { "submitted" } else { it }),
         },
         // SWE-agent has a text here, which holds JSON.
         "replay_config": config.to_string(),

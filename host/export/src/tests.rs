@@ -204,6 +204,13 @@ fn pages_show_hostile_text_as_text() {
     let mut fenced = told;
     fenced.steps[1].text = "````\nx".to_owned();
     assert!(to_markdown(&fenced, false).contains("`````text\n````\nx\n`````"));
+    // What the model wrote is Markdown, but opens no fence and holds no HTML.
+    let model = fenced.steps.iter_mut().find(|it| it.is_reply).unwrap();
+    model.text = "<b>x</b>\n```\nopen".to_owned();
+    model.rejected = Some("<i>".to_owned());
+    let told = to_markdown(&fenced, false);
+    assert!(told.contains("\n````text\n<b>x</b>\n```\nopen\n````\n"));
+    assert!(told.contains("not accepted: \\<i>\n"));
 }
 
 /// The rules of ATIF-v1.7: the first that is broken.

@@ -5,7 +5,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::nested::{Nested, Result, outer_target_dir};
+use crate::nested::{Nested, Result, cargo_home, outer_target_dir};
 
 /// The supported architectures: Rust's name, Go's, and ELF's number.
 const ARCHITECTURES: [(&str, &str, u16); 2] = [("x86_64", "amd64", 62), ("aarch64", "arm64", 183)];
@@ -94,7 +94,7 @@ impl StaticProgram<'_> {
                 "-Clink-arg=-O2",
                 &format!("-Clink-arg=-T{}", root.join("host/ship.ld").display()),
             ],
-            variables: &self.c_compiler(triple),
+            variables: &self.c_compiler(root, triple)?,
             what: self.what,
             instead: &format!("{}=FILE takes a prebuilt one", self.variable),
         }
@@ -102,20 +102,29 @@ impl StaticProgram<'_> {
         Ok(nested.join(triple).join("helper").join(self.package))
     }
 
-    /// The variables that name the C compiler. `musl-gcc` is taken where it is installed, or the one that the
+    /// The variables of the C compiler. `musl-gcc` is taken where it is installed, or the one that the
     /// user names. Without it the system's own compiler does as well: what is written in C here only uses
-    /// functions that have the same form in glibc's headers.
-    fn c_compiler(&self, triple: &str) -> Vec<(String, String)> {
-        let own = format!("CC_{}", triple.replace('-', "_"));
+    /// functions that have the same form in glibc's headers. Failed assertions name places in the sources, so
+    /// their folder is remapped, as it is for Rust.
+    fn c_compiler(&self, root: &Path, triple: &str) -> Result<Vec<(String, String)>> {
+        if !self.has_c {
+            return Ok(Vec::new());
+        }
+        let [own, flags] = ["CC", "CFLAGS"].map(|it| format!("{it}_{}", triple.replace('-', "_")));
         let path = env::var_os("PATH").unwrap_or_default();
         let installed = env::split_paths(&path).any(|folder| folder.join("musl-gcc").is_file());
-        if !self.has_c || installed || env::var_os(&own).is_some() {
-            return Vec::new();
+        let mut given = env::var(&flags).unwrap_or_default();
+        let mut variables = vec![("CC_SHELL_ESCAPED_FLAGS".to_owned(), "1".to_owned())];
+        if !installed && env::var_os(&own).is_none() {
+            variables.push((own, "cc".to_owned()));
+            // Glibc's checked variants of functions are not in musl.
+            given.push_str(" -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0 -fno-stack-protector");
         }
-        let flags = format!("CFLAGS_{}", triple.replace('-', "_"));
-        // Glibc's checked variants of functions are not in musl.
-        let plain = "-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0 -fno-stack-protector".to_owned();
-        vec![(own, "cc".to_owned()), (flags, plain)]
+        for (folder, name) in [(root, "/mswea"), (&*cargo_home()?, "/cargo")] {
+            given.push_str(&format!(" '-ffile-prefix-map={}={name}'", folder.display()));
+        }
+        variables.push((flags, given));
+        Ok(variables)
     }
 }
 

@@ -439,8 +439,8 @@ impl RunArgs {
             }
         }
         if let Some((name, value)) = &self.session_header {
-            let header = json!({ "extra_headers": { name: value } });
-            overrides.add("model.model_kwargs", "--session-header", Some(header));
+            let header = json!({ name: value });
+            overrides.add("model.session_header", "--session-header", Some(header));
         }
         overrides.add("agent.step_limit", "--step-limit", self.step_limit);
         overrides.add("agent.cost_limit", "--cost-limit", self.cost_limit);

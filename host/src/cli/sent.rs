@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::again::layers;
 use super::args::ChangeArgs;
 use super::{configs, output, run};
-use mswea_config::{Layers, names_no_file};
+use mswea_config::{Layers, names_no_file, without_marks};
 use mswea_core::{HttpRequest, StopSource};
 use mswea_session::{self as session, Earlier, Job, Runtime, Unwatched};
 use mswea_view::SentRequest;
@@ -56,6 +56,7 @@ pub(super) fn sent(journal: &Path, seq: u64) -> Result<SentRequest, String> {
         let instead = ["agent.cost_limit=0", "model.base_url=http://127.0.0.1:1"];
         flags.configs.extend(instead.map(str::to_owned));
     }
+    without_marks(earlier.config_mut());
     let layers = layers(&earlier, &flags, true).map_err(|failure| failure.message)?;
     if !is_own {
         check_parts(&layers, journal, &plugins)?;

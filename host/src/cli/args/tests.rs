@@ -30,9 +30,7 @@ fn overrides() {
         (&["--no-stream"], &["model.stream = false (--no-stream)"]),
         (
             &["--session-header", "X-Session-ID=a=b"],
-            &[
-                "model.model_kwargs = {\"extra_headers\":{\"X-Session-ID\":\"a=b\"}} (--session-header)",
-            ],
+            &["model.session_header = {\"X-Session-ID\":\"a=b\"} (--session-header)"],
         ),
         (
             &["--price", "in=1,out=2,cache_read=0.5"],

@@ -6,6 +6,24 @@ use std::process::Command;
 
 use super::{bundle, bytes, names, packed_size, write};
 
+/// Its assertions in C and in Rust name places in sources.
+#[test]
+fn it_names_no_folder_of_this_machine() {
+    let bytes = bytes();
+    let holds = |text: &str| bytes.windows(text.len()).any(|it| it == text.as_bytes());
+    assert!(holds("/cargo/registry/"));
+    let here = env!("CARGO_MANIFEST_DIR");
+    let root = here.strip_suffix("/host/toolbox/bundle").unwrap();
+    let variable = |name| std::env::var(name).unwrap_or_default();
+    let of_cargo = match variable("CARGO_HOME") {
+        home if home.is_empty() => format!("{}/.cargo", variable("HOME")),
+        home => home,
+    };
+    for folder in [format!("{root}/host"), format!("{of_cargo}/registry")] {
+        assert!(!holds(&folder), "{folder}");
+    }
+}
+
 /// A folder with all bundles and the program, which is removed in the end.
 struct Installed(PathBuf);
 
