@@ -1,4 +1,4 @@
-//! The result of an instance: what is left of its run for preds, reports and the next worker.
+//! The result of an instance: the data of its run that predictions, reports and later workers use.
 
 use std::path::Path;
 
@@ -33,9 +33,9 @@ pub struct BatchResult {
     pub usage: Usage,
     /// The time of the run in seconds.
     pub seconds: f64,
-    /// How often a run was begun or resumed by the process that wrote this.
+    /// How many runs the process that wrote this has begun or resumed for the instance.
     pub attempts: u32,
-    /// The run.
+    /// The id of the run.
     pub run_id: String,
 }
 
@@ -44,9 +44,9 @@ pub struct BatchResult {
 pub enum Severity {
     /// The agent has ended, well or badly.
     Ended,
-    /// An error has ended the run, and would end it again.
+    /// An error ended the run, and would end it again.
     Failed,
-    /// The machine, the network or the provider has ended the run: worth another attempt.
+    /// The machine, the network or the provider ended the run: another attempt may succeed.
     Infrastructure,
     /// The run was stopped: there is no result.
     Cut,
@@ -56,23 +56,25 @@ pub enum Severity {
 pub fn severity(exit_status: &str) -> Severity {
     match exit_status {
         "Submitted" | "LimitsExceeded" | "TimeExceeded" | "RepeatedFormatError"
-        // The history of this instance was too long or was refused; others are not concerned.
+        // The history of this instance was too long or was refused; other instances are not
+        // affected.
         | "ContextWindowExceededError" | "ContentPolicyViolationError"
-        // Of runs under SWE-agent's rules.
+        // Runs under SWE-agent's rules.
         | "exit_cost" | "exit_total_execution_time" | "exit_format" | "exit_forfeit" | "exit_command"
         | "exit_command_timeout" | "exit_context" => Severity::Ended,
         "exit_environment_error" => Severity::Infrastructure,
         status if status.starts_with("submitted") => Severity::Ended,
         "EnvironmentError" | "RateLimitError" | "InternalServerError" | "ServiceUnavailableError"
         | "Timeout" | "APIConnectionError" | "JournalError" => Severity::Infrastructure,
-        // `RuntimeError`: a limit of all runs of the process, which says nothing about this one.
+        // `RuntimeError`: a limit of all runs of the process was reached, which says nothing about
+        // this run.
         "Interrupted" | "RuntimeError" => Severity::Cut,
         _ => Severity::Failed,
     }
 }
 
 impl BatchResult {
-    /// Of a run that has ended now.
+    /// The result of a run that has ended in this process.
     pub(crate) fn of_done(id: &str, done: &Done, attempts: u32) -> Self {
         let base = Self {
             instance_id: id.to_owned(),
@@ -98,7 +100,8 @@ impl BatchResult {
         }
     }
 
-    /// Of a run that had ended when its process was killed; none if its end is not recorded.
+    /// The result of a run that had ended when its process was killed; none if its end is not
+    /// recorded.
     pub(crate) fn of_state(id: &str, state: &State, attempts: u32) -> Option<Self> {
         let ended = state.ended.as_ref()?;
         let message = ended.extra.get("message").and_then(|it| it.as_str());
@@ -116,12 +119,12 @@ impl BatchResult {
         })
     }
 
-    /// Whether an error has ended it.
+    /// Whether the run ended with an error.
     pub fn has_failed(&self) -> bool {
         severity(&self.exit_status) != Severity::Ended
     }
 
-    /// Whether the agent has begun; else its environment could not be made.
+    /// Whether the agent has begun. If not, its environment could not be made.
     pub fn has_begun(&self) -> bool {
         self.steps > 0
             || !matches!(
@@ -130,7 +133,7 @@ impl BatchResult {
             )
     }
 
-    /// Writes the result, if there is none yet. Returns whether it is this one that is there.
+    /// Writes the result, unless there is one. Returns whether the file is this result.
     pub(crate) fn write(&self, path: &Path) -> Result<bool, BatchError> {
         let io = BatchError::io("write", path);
         match serde_json::to_vec(self) {
@@ -139,8 +142,8 @@ impl BatchResult {
         }
     }
 
-    /// Writes the result where several workers may do so at the same time: exactly one is kept. `own` is a name
-    /// that no other worker has. Returns whether it is this one.
+    /// Writes the result where several workers may do so at the same time: exactly one result is
+    /// kept. `own` is a name that no other worker has. Returns whether this result was kept.
     pub(crate) fn write_among(&self, path: &Path, own: &str) -> Result<bool, BatchError> {
         let io = BatchError::io("write", path);
         match serde_json::to_vec(self) {

@@ -159,7 +159,7 @@ fn cause(output: &Output, redact: &dyn Fn(&str) -> String) -> String {
     redact(words.unwrap_or(&output.exception_info))
 }
 
-/// The end of an output, for a message; empty if there is none.
+/// The last lines of an output, for a message; empty if there is none.
 fn last_words(text: &str) -> String {
     let text = text.trim();
     let start = text.ceil_char_boundary(text.len().saturating_sub(TAIL));

@@ -19,8 +19,8 @@ pub struct StartupCommand {
 #[derive(Clone, Default)]
 pub struct WorkspaceSettings {
     /// The repository to work on: a URL, which git clones inside the environment, or a folder of
-    /// the host, which is copied as it is. A relative path counts from the current folder of this
-    /// process. None: an existing one.
+    /// the host, which is copied unchanged. A relative path is relative to the current folder of
+    /// this process. None: an existing repository.
     pub repo: Option<String>,
     /// Where it is, or will be; see [`WorkspaceSettings::settle`].
     pub repo_path: String,

@@ -57,7 +57,7 @@ struct Index {
 pub(super) struct Payload {
     file: File,
     index: Index,
-    /// Where the index starts, and with it the code ends.
+    /// Where the index starts, and so the code ends.
     end: u64,
     /// The base's code after it was read once. Most plugins of a run need it.
     base: OnceLock<Vec<u8>>,
