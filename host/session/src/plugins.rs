@@ -22,9 +22,9 @@ use super::replayed::Replayed;
 use super::{Job, Runtime, SetupError, wiring};
 use load::NamedPlugin;
 
-/// What is needed to make the roles of one run.
+/// The inputs for making the roles of one run.
 pub struct RoleSetup<'a> {
-    /// What all runs of the process share.
+    /// The parts that all runs of the process share.
     pub runtime: &'a Runtime,
     /// The run.
     pub job: &'a Job<'a>,
@@ -45,7 +45,7 @@ pub struct StartedRoles {
     pub model: Box<dyn Model>,
     /// Parser, formatter, processors and policies.
     pub roles: shadow::RunRoles,
-    /// The plugins of `--shadow`, which get the same calls and change nothing.
+    /// Observers: the plugins of `--shadow`, which get the same calls and change nothing.
     pub onlookers: Vec<Box<dyn Onlooker>>,
     /// The prices of the model's tokens.
     pub prices: Prices,
@@ -53,8 +53,8 @@ pub struct StartedRoles {
     pub secrets: Vec<String>,
     /// Name, kind, version, digest and grants of each plugin, for the journal.
     pub report: Vec<Value>,
-    /// The journal that the run has to write to if there are onlookers: it passes the steps on to
-    /// them.
+    /// The journal that the run has to write to if there are onlookers: it passes the number of the
+    /// current step on to them.
     pub steps: Option<Arc<Steps>>,
 }
 
@@ -67,7 +67,7 @@ struct LoadedPlugins {
     policies: Vec<NamedPlugin>,
 }
 
-/// The history processor that marks what may be cached.
+/// The history processor that adds the marks for the prompt cache.
 const CACHE_CONTROL: &str = "cache_control";
 
 impl RoleSetup<'_> {
@@ -229,7 +229,7 @@ impl RoleSetup<'_> {
         Ok(loaded)
     }
 
-    /// Warns if the parser does not learn of the tools.
+    /// Warns if the parser does not get the commands of the tools.
     fn warn_about_tools(&self, parser: &NamedPlugin) {
         let schema = &parser.plugin.descriptor.config_schema;
         let takes = schema.pointer("/properties/commands").is_some();

@@ -1,4 +1,4 @@
-//! One run from its job to its end, for programs with one run or with a thousand.
+//! Runs one job to its end, in programs with one run or with a thousand.
 
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
@@ -25,12 +25,13 @@ use super::{Job, Runtime};
 /// preparation. If the future is dropped, the run is aborted as by a `kill -9`: its processes are
 /// ended, and its journal has the events so far.
 ///
-/// A panic, in here or in `front`, ends this run only, with its work saved and its trajectory written
-/// ([`End::Crashed`], or [`RunOutcome::Crashed`] if the end panics too), in a program that unwinds. In one that does not (`panic = "abort"`) it is the
-/// end of the process; see [`Runtime::last_words`].
+/// In a program that unwinds, a panic in this function or in `front` ends only this run: its work
+/// is saved and its trajectory written ([`End::Crashed`], or [`RunOutcome::Crashed`] if the end
+/// panics, too). In a program that does not unwind (`panic = "abort"`), it ends the process; see
+/// [`Runtime::last_words`].
 ///
-/// It needs a tokio runtime with time and I/O. Use the same one for all runs of `runtime`, because
-/// connections are kept open between them.
+/// The function needs a tokio runtime with time and I/O. Use the same runtime for all runs of
+/// `runtime`, because connections are kept open between them.
 ///
 /// # Examples
 /// `examples/embed` is a program with a hundred runs.
@@ -65,7 +66,7 @@ pub async fn run(
         .from
         .as_ref()
         .filter(|earlier| earlier.forked().is_none());
-    // While the plugins are made ready.
+    // The processes are ended while the plugins are being prepared.
     let leftovers = resumed.map(|earlier| Leftovers::end(earlier.process_ids()));
     let mut preparing = pin!(async {
         front.show(&Progress::Recording {
@@ -75,8 +76,8 @@ pub async fn run(
         runtime.prepared(job, context, person, &own_files).await
     });
     let preparing = async { caught(preparing.as_mut()).await.unwrap_or_else(crashed) };
-    // A run that has begun has files. So a first stop does not prevent that it begins whole, and ends it
-    // then.
+    // A run that has begun has files. So a first stop during the beginning takes effect only after
+    // the beginning is complete.
     let beginning = async {
         let prepared = unless_stopped(&stop, preparing).await?;
         tokio::select! {
@@ -97,7 +98,7 @@ pub async fn run(
         }
     };
     if let Some(leftovers) = leftovers {
-        // Before the first command of this process.
+        // The processes must have ended before the first command of this process.
         leftovers.gone(&stop).await;
     }
     runtime.sweep();
@@ -111,9 +112,9 @@ pub async fn run(
     }
 }
 
-/// Runs the loop to its end, and writes the trajectory repeatedly meanwhile. The loop itself handles a
-/// panic of a part ([`End::Crashed`]). One that is left, for example of the front when it is shown the
-/// end, is recorded here.
+/// Runs the loop to its end, and writes the trajectory repeatedly meanwhile. The loop itself
+/// handles a panic of a part ([`End::Crashed`]). A panic that it does not handle, for example of
+/// the front when it gets the end, is recorded here.
 async fn outcome(agent: Agent, record: &Arc<RunRecord>, stop: &Stop) -> RunOutcome {
     let mut running: Pin<Box<dyn Future<Output = Ended> + Send>> = Box::pin(agent.run());
     let ended = tokio::select! {
@@ -129,7 +130,7 @@ async fn outcome(agent: Agent, record: &Arc<RunRecord>, stop: &Stop) -> RunOutco
             RunOutcome::Ended(Box::new(ended))
         }
         Err(words) => {
-            // Its destructors end the run's processes, and wait for their end.
+            // The destructors end the run's processes, and wait for that.
             let gone = aside("ending", move || drop(running));
             tokio::select! {
                 _ = gone => {}
@@ -158,7 +159,7 @@ async fn reserve(
         clock: job.clock.clone(),
     };
     let writers = runtime.writers.clone();
-    // It may be on a file system that does not answer.
+    // The files may be on a file system that does not answer.
     let reserve = move || RunRecord::reserve(files, held, &run_id, front, &writers, settings);
     let reserved = aside("reserving", reserve).await;
     let record = reserved.ok_or_else(|| SetupError::Internal(bug("the files of a run")))?;

@@ -7,13 +7,13 @@ use crate::web;
 
 /// The largest image.
 const LIMIT: usize = 10 << 20;
-/// How many images there are, and how large they are together.
+/// The largest number of images, and the limit of their size in multiples of [`LIMIT`].
 const MOST: usize = 20;
 const TOTAL: usize = 20 << 20;
 
 const KINDS: &[&str] = &["image/png", "image/jpeg", "image/jpg", "image/webp"];
 
-/// The text with the images at these addresses behind it. `said` is told why others are not there.
+/// Appends the images with these URLs to the text. `said` gets the reasons why others are missing.
 pub(crate) async fn with_images(
     text: &str,
     urls: &[String],
@@ -40,7 +40,7 @@ pub(crate) async fn with_images(
     whole
 }
 
-/// The type and the bytes of an image, of which there are `rest` at most.
+/// The type and the bytes of an image of at most `rest` bytes.
 async fn image(
     url: &str,
     rest: usize,

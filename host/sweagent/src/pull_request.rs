@@ -1,5 +1,5 @@
-//! `actions.open_pr`: whether a pull request may be opened for an issue, its text, and the request itself. The
-//! branch is pushed by the caller.
+//! `actions.open_pr`: checks whether a pull request may be opened for an issue, and makes its text
+//! and the request. The caller pushes the branch.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use crate::github::IssueSource;
 use crate::problem::short_hash;
 use crate::web::{GithubApi, Variable};
 
-/// The longest text of a pull request, in characters: GitHub takes 65,536.
+/// The longest text of a pull request in characters: GitHub accepts 65,536.
 const LONGEST: usize = 60_000;
 
 /// A pull request that may be opened.
@@ -63,7 +63,7 @@ pub async fn pull_request_for(
     }))
 }
 
-/// A commit that says it fixes the issue.
+/// A commit whose message says that it fixes the issue.
 async fn fixing_commit(issue: &IssueSource, api: &GithubApi<'_>) -> Result<Option<String>, String> {
     let number = issue.number();
     let events = api
@@ -102,13 +102,13 @@ fn refers(message: &str, number: &str) -> bool {
     })
 }
 
-/// The header with which git logs in, as `USER:PASSWORD`.
+/// The header for git's login with `USER:PASSWORD`.
 pub fn login_header(login: &str) -> String {
     format!("Authorization: Basic {}", STANDARD.encode(login))
 }
 
 impl OpenPullRequest {
-    /// The name of the branch. `unique` tells it from others for the same issue.
+    /// The name of the branch. `unique` distinguishes it from others for the same issue.
     pub fn branch(&self, unique: &str) -> String {
         format!(
             "swe-agent-fix-#{}-{}",
@@ -122,10 +122,10 @@ impl OpenPullRequest {
         format!("Fix: {}\n\nCloses #{}", self.title, self.issue.number())
     }
 
-    /// Opens it as a draft, for a branch that was pushed. Returns its address.
+    /// Opens the pull request as a draft, for a branch that was pushed. Returns its URL.
     ///
     /// # Errors
-    /// A message with the remedy.
+    /// A message with the remedy if the API refuses.
     pub async fn open(
         &self,
         branch: &str,

@@ -1,4 +1,4 @@
-//! What a reply costs, and the source of the price.
+//! The cost of a reply, and the source of its price.
 //!
 //! The sources, in order of precedence: what the provider reports, the user's own rates
 //! (`model.price`), the user's registry in litellm's JSON format, the table that `prices update`

@@ -1,4 +1,4 @@
-//! Trajectories of mini-swe-agent in the place of a journal.
+//! Trajectories of mini-swe-agent in place of a journal.
 
 use std::path::Path;
 
@@ -20,17 +20,17 @@ pub(super) fn is_trajectory(path: &Path) -> bool {
 
 /// A trajectory of mini-swe-agent; none if the file is something else.
 pub(super) fn read(path: &Path) -> Option<Value> {
-    // The name of a journal. It may be large, and is not read twice.
+    // A journal's name: the file is not parsed here, because it may be large.
     if trajectory_beside(path).is_some() {
         return None;
     }
-    // One of ours is known by its beginning.
+    // A trajectory of this host, which its beginning shows.
     if owner(path).is_ok_and(|owner| owner.run_id.is_some()) {
         return None;
     }
     let mut bytes = mswea_files::read(path, mswea_files::RECORDS).ok()?;
     let parsed = serde_json::from_slice(&bytes).or_else(|error| {
-        // Python writes half a character as it is.
+        // Python writes lone surrogates unchanged.
         match replace_lone_surrogates(&mut bytes) {
             0 => Err(error),
             _ => serde_json::from_slice(&bytes),
@@ -39,7 +39,7 @@ pub(super) fn read(path: &Path) -> Option<Value> {
     parsed.ok().filter(is_of_mini)
 }
 
-/// Its events. The run has no id, so the file's name stands for it.
+/// The events of a trajectory. The run has no id, so its id is the file's name.
 pub(super) fn log(path: &Path, trajectory: &Value) -> Result<Log, EarlierError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let records = records_from_trajectory(trajectory, &name);
@@ -54,7 +54,7 @@ pub(super) fn log(path: &Path, trajectory: &Value) -> Result<Log, EarlierError> 
 }
 
 impl Earlier {
-    /// Whether what is recorded is enough for a replay.
+    /// Checks that the recorded data is sufficient for a replay.
     pub(super) fn check_replayable(&self) -> Result<(), EarlierError> {
         let has_no_actions =
             |event: &Event| matches!(event, Event::Accepted { actions } if actions.is_empty());

@@ -12,7 +12,7 @@ use super::RoleSetup;
 use crate::entries::{self, EntryMatch};
 use crate::{SetupError, origins};
 
-/// The user is told of a compilation that takes longer than this.
+/// A compilation that takes longer is reported to the user.
 const SLOW: Duration = Duration::from_millis(300);
 
 /// A loaded plugin and its name in this run: the key of the `[plugins.NAME]` entry that identifies it
