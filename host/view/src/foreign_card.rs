@@ -1,5 +1,5 @@
-//! What the list shows of a trajectory without a journal: mini-swe-agent's, SWE-agent's, ours, or one in ATIF. It is read
-//! as a stream, and only as far as needed.
+//! Reads the data for the list from a trajectory without a journal: of mini-swe-agent, SWE-agent,
+//! this program, or in ATIF. The file is read as a stream, and only as far as needed.
 
 use std::fmt;
 use std::io::BufReader;
@@ -15,7 +15,7 @@ use crate::card::{RunCard, changed, first_of};
 /// Reads the card of a trajectory.
 ///
 /// # Errors
-/// A message if it is none.
+/// A message if the file is no trajectory.
 pub(crate) fn read(path: &Path) -> Result<RunCard, String> {
     let file = mswea_files::open(path, RECORDS).map_err(|error| error.to_string())?;
     let bytes = file.metadata().map(|it| it.len()).unwrap_or_default();
@@ -121,8 +121,8 @@ pub(crate) fn read(path: &Path) -> Result<RunCard, String> {
     })
 }
 
-/// The line of the first message that most likely tells the task: no tag, and no line that leads to what
-/// follows.
+/// The line of the first message that most likely has the task: not a tag, and not a line that
+/// introduces the following text.
 fn task_of(message: &str) -> String {
     let is_lead = |line: &str| line.ends_with(':') || line.starts_with('<') && line.ends_with('>');
     let mut lines = message.lines().map(str::trim);
@@ -181,7 +181,7 @@ impl<'de> Visitor<'de> for HeadVisitor<'_> {
                 "extra" => head.extra = entries.next_value()?,
                 "messages" => {
                     head.has_messages = true;
-                    // Steps are in `info`, so the rest is not read if that was there.
+                    // The steps are in `info`, so the rest is not read if that was found.
                     let stops = !head.info.is_null();
                     entries.next_value_seed(ForeignSteps { head, stops })?;
                 }
@@ -203,7 +203,7 @@ impl<'de> Visitor<'de> for HeadVisitor<'_> {
 /// The messages or steps: the first ones tell the task.
 struct ForeignSteps<'f> {
     head: &'f mut ForeignHead,
-    /// Stop, with an error, when the task is known.
+    /// Whether to stop, with an error, once the task is known.
     stops: bool,
 }
 

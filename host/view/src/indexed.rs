@@ -1,5 +1,6 @@
-//! A trajectory without a journal, page by page: the model's reply with what came of it, or the prompts. The
-//! formats are those of mini-swe-agent (also a bare list of messages), SWE-agent and ATIF.
+//! A trajectory without a journal, page by page: a reply of the model with its results, or the
+//! prompts. The formats are those of mini-swe-agent (also a bare list of messages), SWE-agent and
+//! ATIF.
 
 use std::ops::Range;
 use std::path::Path;
@@ -10,9 +11,9 @@ use serde_json::{Map, Value, json};
 
 use crate::elements::{JsonScan, line_of};
 
-/// A longer value beside the steps is not kept.
+/// The longest value outside of the steps that is kept.
 const HEAD: usize = 256 << 10;
-/// How many messages of the history are looked at for the prompts of SWE-agent.
+/// The number of messages of the history in which the prompts of SWE-agent are looked for.
 const PROMPTS: usize = 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +27,9 @@ enum TrajectoryKind {
 pub(crate) struct IndexedTrajectory {
     bytes: Vec<u8>,
     kind: TrajectoryKind,
-    /// What is beside the steps.
+    /// The values outside of the steps.
     head: Map<String, Value>,
-    /// The messages before the first step, if they are apart.
+    /// The messages before the first step, if the format has them separately.
     prompts: Vec<Range<usize>>,
     /// The elements of each page.
     pages: Vec<Range<usize>>,
@@ -38,7 +39,7 @@ impl IndexedTrajectory {
     /// Reads a file, and finds its steps.
     ///
     /// # Errors
-    /// A message if it can't be read, or has no steps.
+    /// A message if the file can't be read, or has no steps.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let shown = mswea_text::one_line(&name);
@@ -84,7 +85,7 @@ impl IndexedTrajectory {
             let line = line_of(&bytes, end);
             return Err(format!("is no JSON, or is cut off: see line {line}"));
         }
-        // SWE-agent's has `messages` in newer versions as well.
+        // Newer versions of SWE-agent write `messages` as well.
         found.sort_by_key(|(kind, _)| *kind != TrajectoryKind::Sweagent);
         let Some((kind, elements)) = found.into_iter().next() else {
             return Err(
@@ -126,7 +127,7 @@ impl IndexedTrajectory {
         pages
     }
 
-    /// Whether an element is a reply of the model, or what was typed in its place.
+    /// Whether an element is a reply of the model, or a person's text in its place.
     fn is_reply(&self, element: Range<usize>, counts_demos: bool) -> bool {
         let mut is_reply = false;
         let bytes = &self.bytes;
@@ -136,7 +137,7 @@ impl IndexedTrajectory {
             match key {
                 b"role" => {
                     is_reply = text == b"\"assistant\"";
-                    // The rest, which may be long, says no more.
+                    // The rest, which may be long, is not needed.
                     return counts_demos.then_some(());
                 }
                 b"source" => is_reply |= text == b"\"agent\"",
@@ -152,7 +153,7 @@ impl IndexedTrajectory {
         is_reply
     }
 
-    /// The value of a key beside the steps.
+    /// The values outside of the steps.
     pub(crate) fn head(&self) -> Value {
         Value::Object(self.head.clone())
     }
@@ -165,7 +166,7 @@ impl IndexedTrajectory {
         self.pages.len() + usize::from(self.has_prompts())
     }
 
-    /// The text of a page, as it is in the file.
+    /// The text of a page, unchanged.
     pub(crate) fn raw(&self, index: usize) -> String {
         let range = match (self.has_prompts(), index) {
             (true, 0) => self.prompts[0].start..self.prompts[self.prompts.len() - 1].end,
@@ -180,7 +181,7 @@ impl IndexedTrajectory {
     /// The steps of a page.
     ///
     /// # Errors
-    /// A message if the page is in no known form.
+    /// A message if the page has no known form.
     pub(crate) fn steps(&self, index: usize) -> Result<Vec<ConversationStep>, String> {
         let mut text = format!("[{}]", self.raw(index)).into_bytes();
         let elements =

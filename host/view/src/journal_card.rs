@@ -1,4 +1,4 @@
-//! What the list shows of a run with a journal, read from its first and last lines.
+//! Reads the data for the list from the first and last lines of a journal.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::card::{RunCard, first_of, last_of};
 use crate::tally::JournalTally;
 
-/// What is read of the first line; the rest of the config is long.
+/// The parts of the first line that are read; the rest of the config is long.
 #[derive(Deserialize)]
 struct HeadLine {
     t: f64,
@@ -41,7 +41,7 @@ struct HeadEnvironment {
     environment_class: Option<String>,
 }
 
-/// Reads the card of a journal. `tally` is what was counted of the same file before.
+/// Reads the card of a journal. `tally` has the earlier counts for the same file.
 ///
 /// # Errors
 /// A message if the file can't be read as a run.

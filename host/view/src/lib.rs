@@ -1,13 +1,16 @@
 //! The page of `mswea-host view`: recorded runs in a browser on this machine, also while they go on.
 //!
-//! `server` has the connections, `door` who may ask, `routes` what is asked. `places` finds the files of
-//! runs, `card` is what a list shows of one (`journal_card`, `foreign_card`), `table` keeps the list; `opened` has the runs that are read
-//! whole. The files of the page are in `page/`, and inside of the program. `waiting` reads what a batch has
-//! not begun. `blanked` knows the files of secrets that runs name. `reader` is for the inspector at a
-//! terminal, which parses of a trajectory (`indexed`, `elements`) only what it shows.
+//! `server` accepts the connections, `door` checks the requests, `routes` answers them. `places`
+//! finds the files of runs, `card` has the data of a run in the list (`journal_card`,
+//! `foreign_card`), `table` keeps the list; `opened` keeps the runs that are read completely. The
+//! files of the page are in `page/`, and embedded in the program. `waiting` lists the instances
+//! that a batch has not begun. `blanked` knows the files of secrets that runs name. `reader` is for
+//! the inspector at a terminal, which parses only the shown parts of a trajectory (`indexed`,
+//! `elements`).
 //!
-//! Nothing here writes, but `notes`, and no request names a file: a run is named by an id that the server
-//! has made. A request that was sent is made anew by the host (`sent`), which has the plugins.
+//! Only `notes` writes a file, and no request names one: a run is named by an id that the server
+//! has made. A request that was sent to the model is reconstructed by the host (`sent`), which has
+//! the plugins.
 
 mod answers;
 mod blanked;

@@ -1,5 +1,5 @@
-//! Counts what a run has used that has recorded no end: its journal is read once, and then only what was
-//! added.
+//! Counts the queries, tokens and cost of a run without a recorded end: its journal is read once,
+//! and later only the added lines.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
@@ -8,13 +8,13 @@ use mswea_core::Usage;
 use mswea_run::journal::LONGEST_LINE;
 use serde::Deserialize;
 
-/// How much of a line tells the kind of its event.
+/// The number of bytes of a line that are read for the kind of its event.
 const BEGINNING: usize = 96;
 
-/// What was used so far.
+/// The counts so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JournalTally {
-    /// How many bytes were read.
+    /// The number of bytes that were read.
     read: u64,
     /// Queries that were begun.
     pub(crate) queries: u32,
@@ -41,12 +41,12 @@ struct BilledReply {
 }
 
 impl JournalTally {
-    /// Dollars; none if a price is unknown.
+    /// The cost in dollars; none if a price is unknown.
     pub(crate) fn cost(&self) -> Option<f64> {
         (!self.is_unpriced).then_some(self.cost)
     }
 
-    /// Reads what was added.
+    /// Reads the added lines.
     pub(crate) fn go_on(&mut self, file: &File) -> io::Result<()> {
         let mut input = BufReader::with_capacity(1 << 18, file);
         input.seek(SeekFrom::Start(self.read))?;
