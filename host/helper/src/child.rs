@@ -16,8 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 /// The most descriptors that a child can get.
 pub const MOST_DESCRIPTORS: usize = 8;
 
-/// The child's stack, which lies within that of the thread that starts it: it makes only system
-/// calls.
+/// The child's stack, within that of the thread that starts it: it makes only system calls.
 const STACK: usize = 16 * 1024;
 
 /// A number above those that children give to their descriptors.
@@ -54,8 +53,7 @@ pub struct ProcessSpec<'a> {
 /// A start that another thread may give up.
 #[derive(Debug, Default)]
 pub struct StartNote {
-    /// Written by the kernel before the child does anything, even if the child does not execute the
-    /// program in the end.
+    /// Written by the kernel before the child does anything, even if no program is executed.
     pid: AtomicI32,
     is_given_up: AtomicBool,
 }
@@ -156,7 +154,6 @@ fn start_by(spec: &ProcessSpec<'_>, clone: CloneCall) -> Result<i32, StartError>
     // the child, so all signals are blocked until the child has no handlers. The child uses the
     // upper end of `stack` (it grows downwards, and 16 bytes are its alignment) and `inside`; both
     // live until the call returns, and the parent's thread does nothing meanwhile.
-    // call returns, and the parent's thread does nothing meanwhile.
     let (pid, errno) = unsafe {
         let all = crate::sys::signals(1..=64);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, before.as_mut_ptr());

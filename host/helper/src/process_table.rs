@@ -76,7 +76,6 @@ impl Process {
 
 /// Waits until a process that was sent SIGSTOP has stopped or is gone. A parent that has not
 /// stopped may still notice that one of its children stops.
-/// of its children stops.
 pub fn await_stop(pid: i32, until: Instant) {
     let mut buffer = Vec::new();
     let runs = |process: Process| !process.is_gone() && !matches!(process.state, b'T' | b't');

@@ -13,7 +13,6 @@
 //! once, such as a shell and a debugger that stays open, starts a helper for each, with a stream of
 //! its own. So a stream needs no multiplexing, a program that floods its output delays no other,
 //! and the end of one helper does not end the others.
-//! helper does not end the others.
 
 mod frame;
 

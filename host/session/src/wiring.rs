@@ -19,7 +19,7 @@ pub fn seconds(seconds: f64) -> Duration {
 /// The prices of the run's model, and warnings for the user.
 ///
 /// # Errors
-/// [`SetupError`] if a price file that the user named or wrote can't be used.
+/// [`PriceError`] if a price file that the user named or wrote can't be used.
 pub fn prices(config: &Config, choice: &ModelChoice) -> Result<(Prices, Vec<String>), PriceError> {
     let model = &config.model;
     let sources = PriceSources {

@@ -125,7 +125,7 @@ pub fn resume(args: &ResumeArgs) -> Result<RunEnd, Failure> {
     continuation.run(earlier, &run_id, &flags)
 }
 
-/// Goes on as the user wishes at the end of a run, until there is an end without a wish.
+/// Continues with new runs as long as the user asks for one at the end of a run.
 pub fn to_the_end(mut end: RunEnd) -> Result<ExitCode, Failure> {
     while let Some(switch) = end.switch.take() {
         let Switch {

@@ -7,7 +7,7 @@ use crate::web;
 
 /// The largest image.
 const LIMIT: usize = 10 << 20;
-/// The largest number of images, and the limit of their size in multiples of [`LIMIT`].
+/// The largest number of images, and the largest size of all images together.
 const MOST: usize = 20;
 const TOTAL: usize = 20 << 20;
 
@@ -50,7 +50,7 @@ async fn image(
         return Err("its address does not begin with `https://`".to_owned());
     }
     let client = web::client(url, variable)?;
-    // Some servers of images answer browsers only.
+    // Some servers of images refuse clients that do not name themselves as browsers.
     let request = client
         .get(url)
         .header("user-agent", "Mozilla/5.0 (X11; Linux x86_64) mswea-host");

@@ -3,7 +3,6 @@
 //! program, `START` (with a text for its title) and `STOP` start and end it, and any other text is
 //! a line of its input. The answer of the program replaces the command's output. At most one
 //! program is open.
-//! answers takes the place of the command's output. One program is open at a time.
 
 use std::time::Duration;
 
