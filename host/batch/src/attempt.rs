@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mswea_config::{Config, Layers};
-use mswea_core::{Front, Nobody, StopSource};
+use mswea_core::{End, Front, Nobody, StopSource};
 use mswea_executor::aside;
 use mswea_run::journal::glance;
 use mswea_session::{Done, Earlier, RunOutcome, Runtime, SetupError};
@@ -16,7 +16,7 @@ use mswea_template::python::{Escapes, push_json_str};
 use crate::folder::journal_name;
 use crate::job::BatchJob;
 use crate::manifest::BatchInstance;
-use crate::outcome::{BatchResult, Severity, severity};
+use crate::outcome::{BatchResult, Severity, end_of, severity};
 use crate::settings::work_folder;
 
 /// The time beyond its limit in which a run has to end; the salvage command has its own time.
@@ -254,12 +254,7 @@ fn look(journal: &Path, id: &str, number: u32, can_go_on: bool) -> Before {
             }
         }
         // The environment itself may be the cause, so it is not used again.
-        Some((_, status))
-            if matches!(
-                status.as_str(),
-                "EnvironmentError" | "exit_environment_error"
-            ) =>
-        {
+        Some((_, status)) if matches!(end_of(&status), Some(End::Environment { .. })) => {
             Before::Nothing
         }
         _ if can_go_on => match Earlier::to_resume(journal) {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use mswea_core::Usage;
-use mswea_run::State;
+use mswea_core::{End, ErrorClass, ModelFailure, Usage};
+use mswea_run::{AgentRules, State};
 use mswea_session::{Done, RunOutcome};
 use serde::{Deserialize, Serialize};
 
@@ -54,22 +54,65 @@ pub enum Severity {
 
 /// What an exit status means for the batch.
 pub fn severity(exit_status: &str) -> Severity {
-    match exit_status {
-        "Submitted" | "LimitsExceeded" | "TimeExceeded" | "RepeatedFormatError"
+    // Also `submitted (exit_cost)`, after the salvage command.
+    let is_submitted =
+        exit_status.starts_with(&AgentRules::SweAgent.exit_status(&End::Submitted, false));
+    match end_of(exit_status) {
+        _ if is_submitted => Severity::Ended,
+        Some(end) => severity_of(&end),
+        None => Severity::Failed,
+    }
+}
+
+/// The end with this exit status, under the rules of either agent. None for a run that was refused
+/// before it began, and for the exit statuses of other programs.
+pub(crate) fn end_of(exit_status: &str) -> Option<End> {
+    let rules = [AgentRules::Mini, AgentRules::SweAgent];
+    End::each().find(|end| {
+        let mut names = rules.iter().map(|rules| rules.exit_status(end, false));
+        names.any(|name| name == exit_status)
+    })
+}
+
+fn severity_of(end: &End) -> Severity {
+    match end {
+        End::Submitted
+        | End::LimitsExceeded
+        | End::TimeExceeded
+        | End::RepeatedFormatError
+        | End::Forfeited
+        | End::ExitCommand
+        | End::RepeatedTimeouts
+        | End::ExecutionTimeExceeded => Severity::Ended,
+        // A limit of all runs of the process says nothing about this run.
+        End::Interrupted | End::GlobalLimit { .. } => Severity::Cut,
+        End::Environment { .. } | End::Journal { .. } => Severity::Infrastructure,
+        End::Template { .. } | End::Plugin { .. } | End::Crashed { .. } => Severity::Failed,
+        End::Query { class, .. } => match class {
+            ModelFailure::Reported(class) => severity_of_class(class),
+            ModelFailure::Limit => Severity::Ended,
+            ModelFailure::Interrupted => Severity::Cut,
+            ModelFailure::Journal => Severity::Infrastructure,
+            ModelFailure::Plugin | ModelFailure::Refused => Severity::Failed,
+        },
+    }
+}
+
+fn severity_of_class(class: &ErrorClass) -> Severity {
+    match class {
         // The history of this instance was too long or was refused; other instances are not
         // affected.
-        | "ContextWindowExceededError" | "ContentPolicyViolationError"
-        // Runs under SWE-agent's rules.
-        | "exit_cost" | "exit_total_execution_time" | "exit_format" | "exit_forfeit" | "exit_command"
-        | "exit_command_timeout" | "exit_context" => Severity::Ended,
-        "exit_environment_error" => Severity::Infrastructure,
-        status if status.starts_with("submitted") => Severity::Ended,
-        "EnvironmentError" | "RateLimitError" | "InternalServerError" | "ServiceUnavailableError"
-        | "Timeout" | "APIConnectionError" | "JournalError" => Severity::Infrastructure,
-        // `RuntimeError`: a limit of all runs of the process was reached, which says nothing about
-        // this run.
-        "Interrupted" | "RuntimeError" => Severity::Cut,
-        _ => Severity::Failed,
+        ErrorClass::ContextWindowExceeded | ErrorClass::ContentFiltered => Severity::Ended,
+        ErrorClass::RateLimited
+        | ErrorClass::Overloaded
+        | ErrorClass::Timeout
+        | ErrorClass::Network => Severity::Infrastructure,
+        ErrorClass::Authentication
+        | ErrorClass::Permission
+        | ErrorClass::NotFound
+        | ErrorClass::BadRequest
+        | ErrorClass::MalformedResponse
+        | ErrorClass::Other(_) => Severity::Failed,
     }
 }
 
@@ -127,10 +170,11 @@ impl BatchResult {
     /// Whether the agent has begun. If not, its environment could not be made.
     pub fn has_begun(&self) -> bool {
         self.steps > 0
-            || !matches!(
-                self.exit_status.as_str(),
-                "EnvironmentError" | "exit_environment_error" | "SetupError" | "InternalError"
-            )
+            || match end_of(&self.exit_status) {
+                Some(end) => !matches!(end, End::Environment { .. } | End::Crashed { .. }),
+                // The exit status of a run that was refused.
+                None => self.exit_status != "SetupError",
+            }
     }
 
     /// Writes the result, unless there is one. Returns whether the file is this result.
@@ -210,8 +254,25 @@ mod tests {
             ("submitted (exit_cost)", Severity::Ended),
             ("exit_format", Severity::Ended),
             ("exit_error", Severity::Failed),
+            ("exit_environment_error", Severity::Infrastructure),
+            ("Forfeited", Severity::Ended),
+            ("InternalServerError", Severity::Infrastructure),
+            ("SetupError", Severity::Failed),
+            ("a name of another program", Severity::Failed),
         ] {
             assert_eq!(severity(status), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn each_end_is_found_by_its_exit_status() {
+        for end in End::each() {
+            for rules in [AgentRules::Mini, AgentRules::SweAgent] {
+                let status = rules.exit_status(&end, false);
+                let found = end_of(&status).map(|it| rules.exit_status(&it, false));
+                assert_eq!(found, Some(status));
+            }
+            assert_eq!(severity(end.exit_status()), severity_of(&end), "{end:?}");
         }
     }
 }

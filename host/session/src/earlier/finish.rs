@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use mswea_core::End;
 use mswea_files as regular_file;
+use mswea_run::AgentRules;
 use mswea_run::journal::Reopened;
 use mswea_run::journal::trajectory::{self, TrajectoryError};
 
@@ -35,7 +36,7 @@ impl Earlier {
     pub(super) fn has_submitted(&self) -> bool {
         let state = &self.state;
         let ended = state.ended.as_ref();
-        ended.is_some_and(|it| state.end == Some(End::Submitted) || it.exit_status == "Submitted")
+        ended.is_some_and(|it| state.end == Some(End::Submitted) || is_submitted(&it.exit_status))
     }
 
     fn has_trajectory(&self) -> bool {
@@ -83,8 +84,7 @@ impl Earlier {
     /// it.
     fn recorded_end(&self) -> End {
         match &self.state.ended {
-            // `submitted` under SWE-agent's rules.
-            Some(ended) if !ended.exit_status.eq_ignore_ascii_case("Submitted") => {
+            Some(ended) if !is_submitted(&ended.exit_status) => {
                 let message = ended.extra.get("message").and_then(Value::as_str);
                 End::Crashed {
                     message: message.unwrap_or_default().to_owned(),
@@ -93,4 +93,13 @@ impl Earlier {
             _ => End::Submitted,
         }
     }
+}
+
+/// Whether an exit status is that of a submission, under the rules of either agent.
+fn is_submitted(exit_status: &str) -> bool {
+    let rules = [AgentRules::Mini, AgentRules::SweAgent];
+    let mut names = rules
+        .iter()
+        .map(|it| it.exit_status(&End::Submitted, false));
+    names.any(|name| name == exit_status)
 }
