@@ -58,13 +58,34 @@ pub struct StartedRoles {
     pub steps: Option<Arc<Steps>>,
 }
 
-/// The plugins by role, loaded and not yet configured.
+/// The plugins of `--plugin` and of the config's lists, by role.
 struct LoadedPlugins {
     adapter: Option<NamedPlugin>,
     parser: Option<NamedPlugin>,
     formatter: Option<NamedPlugin>,
     processors: Vec<NamedPlugin>,
     policies: Vec<NamedPlugin>,
+}
+
+/// The model of a run, and a plugin for each role, not yet configured.
+struct ChosenPlugins {
+    choice: ModelChoice,
+    prices: Prices,
+    adapter: NamedPlugin,
+    parser: NamedPlugin,
+    formatter: NamedPlugin,
+    processors: Vec<NamedPlugin>,
+    policies: Vec<NamedPlugin>,
+}
+
+impl ChosenPlugins {
+    fn all(&self) -> Vec<&NamedPlugin> {
+        [&self.adapter, &self.parser, &self.formatter]
+            .into_iter()
+            .chain(&self.processors)
+            .chain(&self.policies)
+            .collect()
+    }
 }
 
 /// The history processor that adds the marks for the prompt cache.
@@ -77,6 +98,62 @@ impl RoleSetup<'_> {
     /// [`SetupError`] if a plugin can't be used, if the config names no model or no price for a cost
     /// limit, or if a grant is no host pattern.
     pub async fn make(&self, secrets: Arc<Secrets>) -> Result<StartedRoles, SetupError> {
+        let chosen = self.choose().await?;
+        self.warn_about_unused(&chosen.all());
+        let adapter = &chosen.adapter;
+        let (model, grants) = self.model(adapter, &chosen.choice, secrets).await?;
+        let mut report = vec![describe(adapter, RoleKind::ModelAdapter, Some(&grants))];
+
+        let parser = &chosen.parser;
+        let offer = self.offer(parser, RoleKind::ActionParser);
+        let recipe = self.recipe(parser, RoleKind::ActionParser, &offer)?;
+        let made = WasmParser::start(recipe).await;
+        let made_parser = made.map_err(|error| self.located(error))?;
+        report.push(describe(parser, RoleKind::ActionParser, None));
+        self.warn_about_prompts(&made_parser);
+        self.warn_about_tools(parser);
+
+        let formatter = &chosen.formatter;
+        let offer = self.offer(formatter, RoleKind::ObservationFormatter);
+        let recipe = self.recipe(formatter, RoleKind::ObservationFormatter, &offer)?;
+        let made = WasmFormatter::start(recipe).await;
+        let made_formatter = made.map_err(|error| self.located(error))?;
+        report.push(describe(formatter, RoleKind::ObservationFormatter, None));
+
+        let mut processors: Vec<Box<dyn Processor>> = Vec::new();
+        for plugin in &chosen.processors {
+            let offer = self.offer(plugin, RoleKind::HistoryProcessor);
+            let recipe = self.recipe(plugin, RoleKind::HistoryProcessor, &offer)?;
+            let made = WasmProcessor::start(recipe).await;
+            processors.push(Box::new(made.map_err(|error| self.located(error))?));
+            report.push(describe(plugin, RoleKind::HistoryProcessor, None));
+        }
+        let mut policies: Vec<Box<dyn Policy>> = Vec::new();
+        for plugin in &chosen.policies {
+            let recipe = self.recipe(plugin, RoleKind::ActionPolicy, &Value::Null)?;
+            let made = WasmPolicy::start(recipe).await;
+            policies.push(Box::new(made.map_err(|error| self.located(error))?));
+            report.push(describe(plugin, RoleKind::ActionPolicy, None));
+        }
+        let made = StartedRoles {
+            model,
+            roles: shadow::RunRoles {
+                parser: Box::new(made_parser),
+                formatter: Box::new(made_formatter),
+                processors,
+                policies,
+            },
+            onlookers: Vec::new(),
+            prices: chosen.prices,
+            secrets: grants.secrets,
+            report,
+            steps: None,
+        };
+        self.shadow(made).await
+    }
+
+    /// Chooses the model, and loads a plugin for each role.
+    async fn choose(&self) -> Result<ChosenPlugins, SetupError> {
         let config = self.job.config;
         let mut loaded = self.load_all().await?;
         // Loaded before the model's name is resolved, because the name may begin with the adapter's.
@@ -96,85 +173,39 @@ impl RoleSetup<'_> {
         let marks = |named: &NamedPlugin| &*named.plugin.name == CACHE_CONTROL;
         let is_wanted = config.model.set_cache_control.is_some() && !choice.no_cache_marks;
         if is_wanted && !loaded.processors.iter().any(marks) {
-            loaded
-                .processors
-                .push(self.load(CACHE_CONTROL, None).await?);
+            let cache_control = self.load(CACHE_CONTROL, None).await?;
+            loaded.processors.push(cache_control);
         }
         let prices = self.prices(&choice)?;
-        let adapter = match loaded.adapter {
-            Some(adapter) => adapter,
-            None => self.load(&choice.adapter, Some("pipeline.adapter")).await?,
-        };
-        let parser = match loaded.parser {
-            Some(parser) => parser,
-            None => {
-                self.load(&config.pipeline.parser, Some("pipeline.parser"))
-                    .await?
-            }
-        };
-        let formatter = match loaded.formatter {
-            Some(formatter) => formatter,
-            None => {
-                self.load(&config.pipeline.formatter, Some("pipeline.formatter"))
-                    .await?
-            }
-        };
-        let everyone: Vec<&NamedPlugin> = [&adapter, &parser, &formatter]
-            .into_iter()
-            .chain(&loaded.processors)
-            .chain(&loaded.policies)
-            .collect();
-        self.warn_about_unused(&everyone);
-        let mut report = Vec::new();
-        let (model, grants) = self.model(&adapter, &choice, secrets).await?;
-        report.push(describe(&adapter, RoleKind::ModelAdapter, Some(&grants)));
-
-        let offer = self.offer(&parser, RoleKind::ActionParser);
-        let recipe = self.recipe(&parser, RoleKind::ActionParser, &offer)?;
-        let made_parser = WasmParser::start(recipe)
-            .await
-            .map_err(|error| self.located(error))?;
-        report.push(describe(&parser, RoleKind::ActionParser, None));
-        self.warn_about_prompts(&made_parser);
-        self.warn_about_tools(&parser);
-
-        let offer = self.offer(&formatter, RoleKind::ObservationFormatter);
-        let recipe = self.recipe(&formatter, RoleKind::ObservationFormatter, &offer)?;
-        let made_formatter = WasmFormatter::start(recipe)
-            .await
-            .map_err(|error| self.located(error))?;
-        report.push(describe(&formatter, RoleKind::ObservationFormatter, None));
-
-        let mut processors: Vec<Box<dyn Processor>> = Vec::new();
-        for plugin in &loaded.processors {
-            let offer = self.offer(plugin, RoleKind::HistoryProcessor);
-            let recipe = self.recipe(plugin, RoleKind::HistoryProcessor, &offer)?;
-            let made = WasmProcessor::start(recipe).await;
-            processors.push(Box::new(made.map_err(|error| self.located(error))?));
-            report.push(describe(plugin, RoleKind::HistoryProcessor, None));
-        }
-        let mut policies: Vec<Box<dyn Policy>> = Vec::new();
-        for plugin in &loaded.policies {
-            let recipe = self.recipe(plugin, RoleKind::ActionPolicy, &Value::Null)?;
-            let made = WasmPolicy::start(recipe).await;
-            policies.push(Box::new(made.map_err(|error| self.located(error))?));
-            report.push(describe(plugin, RoleKind::ActionPolicy, None));
-        }
-        let made = StartedRoles {
-            model,
-            roles: shadow::RunRoles {
-                parser: Box::new(made_parser),
-                formatter: Box::new(made_formatter),
-                processors,
-                policies,
-            },
-            onlookers: Vec::new(),
+        let pipeline = &config.pipeline;
+        Ok(ChosenPlugins {
+            adapter: self
+                .or_load(loaded.adapter, &choice.adapter, "pipeline.adapter")
+                .await?,
+            parser: self
+                .or_load(loaded.parser, &pipeline.parser, "pipeline.parser")
+                .await?,
+            formatter: self
+                .or_load(loaded.formatter, &pipeline.formatter, "pipeline.formatter")
+                .await?,
+            processors: loaded.processors,
+            policies: loaded.policies,
+            choice,
             prices,
-            secrets: grants.secrets,
-            report,
-            steps: None,
-        };
-        self.shadow(made).await
+        })
+    }
+
+    /// The loaded plugin, else the one that the config's key `key` names.
+    async fn or_load(
+        &self,
+        loaded: Option<NamedPlugin>,
+        spec: &str,
+        key: &str,
+    ) -> Result<NamedPlugin, SetupError> {
+        match loaded {
+            Some(plugin) => Ok(plugin),
+            None => self.load(spec, Some(key)).await,
+        }
     }
 
     /// The prices of the model. They are looked up before the first query, so that a cost limit that

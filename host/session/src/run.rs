@@ -56,6 +56,38 @@ pub async fn run(
         Err(error) => return refused(error),
     };
     let _living = runtime.living(&record);
+    let agent = match begin(runtime, job, front, person, &record, &stop).await {
+        Ok(agent) => agent,
+        Err(error) => {
+            let journal = record.journal();
+            record.forget();
+            return Done {
+                journal,
+                ..refused(error)
+            };
+        }
+    };
+    runtime.sweep();
+    let outcome = outcome(agent, &record, &stop).await;
+    let written = record.finish(&stop).await;
+    Done {
+        run_id,
+        outcome,
+        journal: record.journal(),
+        trajectory: written.map(|()| record.trajectory()),
+    }
+}
+
+/// Prepares and begins a run, unless it is stopped first. The processes of the same run in an
+/// earlier process have ended when this returns an agent.
+async fn begin(
+    runtime: &Runtime,
+    job: Job<'_>,
+    front: Arc<dyn Front>,
+    person: Arc<dyn Person>,
+    record: &Arc<RunRecord>,
+    stop: &Stop,
+) -> Result<Agent, SetupError> {
     let files = record.files().clone();
     let context = Context {
         clock: job.clock.clone(),
@@ -78,38 +110,17 @@ pub async fn run(
     let preparing = async { caught(preparing.as_mut()).await.unwrap_or_else(crashed) };
     // A run that has begun has files. So a first stop during the beginning takes effect only after
     // the beginning is complete.
-    let beginning = async {
-        let prepared = unless_stopped(&stop, preparing).await?;
-        tokio::select! {
-            biased;
-            begun = prepared.begin() => begun,
-            () = stop.stopped_twice() => Err(SetupError::Interrupted),
-        }
-    };
-    let agent = match beginning.await {
-        Ok(agent) => agent,
-        Err(error) => {
-            let journal = record.journal();
-            record.forget();
-            return Done {
-                journal,
-                ..refused(error)
-            };
-        }
+    let prepared = unless_stopped(stop, preparing).await?;
+    let agent = tokio::select! {
+        biased;
+        begun = prepared.begin() => begun?,
+        () = stop.stopped_twice() => return Err(SetupError::Interrupted),
     };
     if let Some(leftovers) = leftovers {
         // The processes must have ended before the first command of this process.
-        leftovers.gone(&stop).await;
+        leftovers.gone(stop).await;
     }
-    runtime.sweep();
-    let outcome = outcome(agent, &record, &stop).await;
-    let written = record.finish(&stop).await;
-    Done {
-        run_id,
-        outcome,
-        journal: record.journal(),
-        trajectory: written.map(|()| record.trajectory()),
-    }
+    Ok(agent)
 }
 
 /// Runs the loop to its end, and writes the trajectory repeatedly meanwhile. The loop itself
