@@ -23,7 +23,7 @@ use crate::settings::work_folder;
 const GRACE: Duration = Duration::from_secs(60);
 
 /// The time in which a folder is removed again and again before that counts as an error.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REMOVAL_TIME: Duration = Duration::from_secs(5);
 
 /// How an attempt ended.
 pub(crate) enum AttemptEnd {
@@ -282,7 +282,7 @@ fn make_folders(folder: &Path, work: Option<&Path>) -> Result<(), (PathBuf, std:
                 Ok(()) => break,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
                 // A process of a killed host may write there until its guardian has ended it.
-                Err(_) if begun.elapsed() < PATIENCE => std::thread::sleep(PATIENCE / 50),
+                Err(_) if begun.elapsed() < REMOVAL_TIME => std::thread::sleep(REMOVAL_TIME / 50),
                 Err(error) => return Err(with(work)(error)),
             }
         }

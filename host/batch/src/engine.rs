@@ -9,7 +9,7 @@ use tokio::process::Command;
 use crate::claims::WorkerName;
 
 /// The time limit for an answer of the engine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// States in which processes of a job may run.
 const ALIVE: &str = "RUNNING,COMPLETING,SUSPENDED,STOPPED";
@@ -90,7 +90,7 @@ async fn query(arguments: &[&str]) -> Option<String> {
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true);
-    let asked = tokio::time::timeout(PATIENCE, command.output()).await;
+    let asked = tokio::time::timeout(TIME_LIMIT, command.output()).await;
     let output = asked.ok()?.ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     output.status.success().then_some(text)

@@ -11,8 +11,8 @@ use mswea_executor::aside;
 const FRESH: Duration = Duration::from_secs(1);
 /// The interval between measurements while too little is free.
 pub(crate) const RECHECK: Duration = Duration::from_secs(5);
-/// The batch ends if too little is free for so long while none of its instances runs.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The time after which the batch ends if too little is free and none of its instances runs.
+const LONGEST_SHORTAGE: Duration = Duration::from_secs(60);
 const MIB: u64 = 1 << 20;
 
 /// The minimum that must be free.
@@ -79,7 +79,7 @@ impl FloorWatch {
             return MayBegin::Yes;
         };
         let since = *self.short_since.get_or_insert_with(Instant::now);
-        if running == 0 && since.elapsed() >= PATIENCE {
+        if running == 0 && since.elapsed() >= LONGEST_SHORTAGE {
             return MayBegin::Never(format!(
                 "{short}; free some, or set a lower number, and the same command goes on"
             ));
@@ -189,7 +189,7 @@ mod tests {
             let mut short = FloorWatch::new(&floor, &folder);
             assert_eq!(short.may_begin(1, &said).await, MayBegin::NotYet);
             assert_eq!(short.may_begin(0, &said).await, MayBegin::NotYet);
-            short.short_since = Instant::now().checked_sub(PATIENCE);
+            short.short_since = Instant::now().checked_sub(LONGEST_SHORTAGE);
             assert_eq!(short.may_begin(1, &said).await, MayBegin::NotYet);
             // The message must not propose a higher number: here that would not help.
             let MayBegin::Never(text) = short.may_begin(0, &said).await else {

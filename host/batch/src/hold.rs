@@ -10,8 +10,9 @@ use crate::error::{BatchError, is_full};
 use crate::whole_file;
 
 const LOCK: &str = ".lock";
-/// How long the lock is tried again: a process that only reads the batch holds it for a moment.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// The pause between attempts to lock: a process that only reads the batch holds the lock for a
+/// moment.
+const PAUSE: Duration = Duration::from_millis(20);
 const ATTEMPTS: u32 = 25;
 
 /// Checks that the directory is that of a batch, so that a directory with other files is not used
@@ -66,7 +67,7 @@ pub(crate) fn lock(path: &Path) -> Result<File, BatchError> {
     for attempt in 1.. {
         match lock.try_lock() {
             Ok(()) => break,
-            Err(TryLockError::WouldBlock) if attempt < ATTEMPTS => std::thread::sleep(PATIENCE),
+            Err(TryLockError::WouldBlock) if attempt < ATTEMPTS => std::thread::sleep(PAUSE),
             Err(TryLockError::WouldBlock) => {
                 return Err(BatchError::Refused(format!(
                     "another process works on `{}`{}: wait for its end, or stop it (Ctrl-C); `mswea-host batch status` shows how far it is",
@@ -94,7 +95,7 @@ pub(crate) fn shared_lock(path: &Path) -> Result<File, BatchError> {
     for _ in 0..ATTEMPTS {
         match lock.try_lock_shared() {
             Ok(()) => return Ok(lock),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(PATIENCE),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
             Err(TryLockError::Error(error)) => {
                 tracing::warn!("`{}` can't be locked: {error}", file.display());
                 return Ok(lock);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use serde::Serialize;
 
-use crate::engine::PATIENCE;
+use crate::engine::TIME_LIMIT;
 use crate::error::BatchError;
 use crate::whole_file;
 
@@ -226,7 +226,7 @@ fn most_elements() -> Option<u32> {
 fn run(program: &'static str, arguments: &[&str]) -> Result<Output, BatchError> {
     // A job may have been submitted although the answer is missing. So `sbatch` has no time limit
     // here; it gives up by itself.
-    let limit = (program != "sbatch").then_some(PATIENCE);
+    let limit = (program != "sbatch").then_some(TIME_LIMIT);
     run_within(limit, program, arguments)
 }
 
@@ -323,7 +323,7 @@ mod tests {
             error.contains("`sleep` has not answered for 0.05 s"),
             "{error}"
         );
-        let limit = Some(PATIENCE);
+        let limit = Some(TIME_LIMIT);
         let output = run_within(limit, "seq", &["100000"]).unwrap();
         assert!(output.stdout.ends_with(b"\n100000\n"));
     }

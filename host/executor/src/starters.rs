@@ -18,7 +18,7 @@ const THREADS: usize = 8;
 
 /// How long a start waits for a thread before another thread is added: a file system that hangs can
 /// occupy all of them.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 type Start = Box<dyn FnOnce() + Send>;
 
@@ -47,7 +47,7 @@ pub(super) async fn start<T: Send + 'static>(
         work();
     }
     loop {
-        if let Ok(done) = tokio::time::timeout(PATIENCE, &mut waiting).await {
+        if let Ok(done) = tokio::time::timeout(LONGEST_WAIT, &mut waiting).await {
             return done.ok();
         }
         if has_begun.load(Ordering::Relaxed) {

@@ -28,7 +28,7 @@ use super::{Job, Runtime};
 /// In a program that unwinds, a panic in this function or in `front` ends only this run: its work
 /// is saved and its trajectory written ([`End::Crashed`], or [`RunOutcome::Crashed`] if the end
 /// panics, too). In a program that does not unwind (`panic = "abort"`), it ends the process; see
-/// [`Runtime::last_words`].
+/// [`Runtime::save_current_runs`].
 ///
 /// The function needs a tokio runtime with time and I/O. Use the same runtime for all runs of
 /// `runtime`, because connections are kept open between them.
@@ -256,7 +256,7 @@ impl Front for Unwatched {
     fn show(&self, _: &Progress<'_>) {}
 }
 
-/// While this exists, [`Runtime::last_words`] includes its run.
+/// While this exists, [`Runtime::save_current_runs`] includes its run.
 struct Living<'a>(&'a Runtime, Arc<RunRecord>);
 
 impl Drop for Living<'_> {
@@ -276,7 +276,7 @@ impl Runtime {
     /// For the panic hook of a program that does not unwind: writes the trajectories of the current
     /// runs, and returns a line with the path of each. It takes a limited time, whatever thread has
     /// panicked.
-    pub fn last_words(&self) -> String {
+    pub fn save_current_runs(&self) -> String {
         // A thread that panicked may hold the lock.
         let Ok(living) = self.living.try_lock() else {
             return "what was recorded is in the journal".to_owned();
@@ -284,7 +284,7 @@ impl Runtime {
         match living.as_slice() {
             [] => "nothing was recorded yet".to_owned(),
             living => {
-                let words: Vec<String> = living.iter().map(|it| it.last_words()).collect();
+                let words: Vec<String> = living.iter().map(|it| it.save_now()).collect();
                 words.join("\n")
             }
         }

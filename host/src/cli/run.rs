@@ -376,8 +376,8 @@ pub(super) fn drive(
     work: impl AsyncFnOnce(Arc<Runtime>, Stop, Arc<dyn Person>) -> session::Done,
 ) -> Result<RunResult, Failure> {
     let runtime = Arc::new(Runtime::new(options.cache.clone()).sweeping());
-    let last_words = runtime.clone();
-    panics::on_panic(move || last_words.last_words());
+    let saving = runtime.clone();
+    panics::on_panic(move || saving.save_current_runs());
     let tokio = output::runtime()?;
     let done = tokio.block_on(async {
         let (watched, stop, person) = watched(attendant);

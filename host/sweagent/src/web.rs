@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The variable with the URL of another API than GitHub's own, for servers of a company.
 const API: &str = "GITHUB_API_URL";
 const TOKEN: &str = "GITHUB_TOKEN";
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// The largest answer that is read.
 const LIMIT: usize = 16 << 20;
 
@@ -22,7 +22,7 @@ pub(crate) fn client(url: &str, variable: Variable<'_>) -> Result<reqwest::Clien
     }?;
     let client = reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
-        .timeout(PATIENCE)
+        .timeout(TIME_LIMIT)
         .build();
     client.map_err(|error| in_words(&error))
 }

@@ -12,7 +12,7 @@ use crate::call::ToolInput;
 const PROMPT: &str = "(nc) ";
 
 /// The time limit for a server to accept a connection, and to send the first byte of an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// The longest pause of a server within an answer.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -124,7 +124,7 @@ fn connected(words: &str) -> Result<TcpStream, String> {
     let failed = |error: io::Error| format!("{host} port {port} can't be reached: {error}");
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in (host, port).to_socket_addrs().map_err(failed)? {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match TcpStream::connect_timeout(&address, TIME_LIMIT) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
@@ -137,9 +137,9 @@ fn received(server: &mut TcpStream) -> (String, bool) {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     let begin = Instant::now();
-    let mut wait = PATIENCE;
+    let mut wait = TIME_LIMIT;
     let is_over = loop {
-        let left = PATIENCE.saturating_sub(begin.elapsed()).min(wait);
+        let left = TIME_LIMIT.saturating_sub(begin.elapsed()).min(wait);
         if left.is_zero() || bytes.len() >= LONGEST {
             break false;
         }

@@ -17,7 +17,7 @@ use crate::registry::Values;
 
 /// The time limit of a linter, after which it counts as having found nothing. A host stops a
 /// command after about 30 s.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// The checks of flake8 that find a broken edit, not bad style: unknown names, indentation, syntax.
 const FLAKE8: [&str; 2] = [
@@ -227,7 +227,7 @@ fn output(mut command: Command) -> (String, String) {
             let _ = send.send((place, bytes));
         });
     }
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIME_LIMIT;
     let mut texts = [Vec::new(), Vec::new()];
     for _ in 0..texts.len() {
         match receive.recv_timeout(end.saturating_duration_since(Instant::now())) {

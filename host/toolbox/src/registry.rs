@@ -17,7 +17,7 @@ use crate::places;
 use crate::storage::{self, FileTrouble};
 
 /// The time limit for getting the lock, if another tool holds it.
-const PATIENCE: Duration = Duration::from_secs(20);
+const LOCK_TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// A file with one JSON object.
 pub struct ObjectFile {
@@ -92,14 +92,14 @@ fn lock(path: &Path) -> Result<fs::File, ToolRefusal> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if begin.elapsed() < PATIENCE => {
+            Err(TryLockError::WouldBlock) if begin.elapsed() < LOCK_TIME_LIMIT => {
                 thread::sleep(Duration::from_millis(2));
             }
             Err(TryLockError::WouldBlock) => {
                 return Err(ToolRefusal::one(format!(
                     "Error: Another tool has been using {} for {} s; try again.",
                     path.display(),
-                    PATIENCE.as_secs()
+                    LOCK_TIME_LIMIT.as_secs()
                 )));
             }
             Err(TryLockError::Error(error)) => {

@@ -143,7 +143,7 @@ impl HelperSession {
         self.wire.post(&action.request(id));
         let mut on_the_way = 0;
         let mut piece = vec![0; PIECE];
-        let mut last_words = Vec::new();
+        let mut message = Vec::new();
         self.busy = true;
         let told = |error: HelperError| error.to_string();
         let end = 'passing: loop {
@@ -154,8 +154,8 @@ impl HelperSession {
                             let written = file.write_all(bytes).await;
                             written.map_err(|error| archives::no_room(&error))?;
                         }
-                        last_words.extend_from_slice(bytes);
-                        last_words.drain(..last_words.len().saturating_sub(MESSAGE));
+                        message.extend_from_slice(bytes);
+                        message.drain(..message.len().saturating_sub(MESSAGE));
                     }
                     HelperReply::Taken { count, is_open, .. } => {
                         on_the_way -= on_the_way.min(count as usize);
@@ -193,6 +193,6 @@ impl HelperSession {
             let flushed = file.flush().await;
             flushed.map_err(|error| archives::no_room(&error))?;
         }
-        Ok((end, String::from_utf8_lossy(&last_words).into_owned()))
+        Ok((end, String::from_utf8_lossy(&message).into_owned()))
     }
 }

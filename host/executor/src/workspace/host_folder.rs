@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::state::state_folder;
 use mswea_core::{ExecutorError, Stop};
 
-/// How many attempts are made to remove a folder into which another process still writes.
-const PATIENCE: usize = 50;
+/// The number of attempts to remove a folder into which another process still writes.
+const ATTEMPTS: usize = 50;
 /// How many attempts are made to read which run uses a folder.
 const WRITING: usize = 50;
 
@@ -290,7 +290,7 @@ fn empty(folder: &Path) -> io::Result<()> {
 /// after its current file.
 async fn patiently(remove: impl Fn() -> io::Result<()> + Send + 'static) -> io::Result<()> {
     let removed = tokio::task::spawn_blocking(move || {
-        for _ in 0..PATIENCE {
+        for _ in 0..ATTEMPTS {
             match remove() {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
                     std::thread::sleep(Duration::from_millis(10));

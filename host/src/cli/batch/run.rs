@@ -206,8 +206,8 @@ pub(in crate::cli) fn work_on(mut plan: BatchPlan<'_>) -> Result<ExitCode, Failu
     let tokio = output::runtime_for_many()?;
     let runtime =
         Arc::new(Runtime::new((!plan.run.no_cache).then(Cache::of_user).flatten()).sweeping());
-    let last_words = runtime.clone();
-    panics::on_panic(move || last_words.last_words());
+    let saving = runtime.clone();
+    panics::on_panic(move || saving.save_current_runs());
     let code = tokio.block_on(async {
         let stop = signals::stop()?;
         let code = opened(&mut plan, runtime.clone(), &stop).await;

@@ -41,8 +41,8 @@ pub fn worker(args: &BatchWorkerArgs) -> Result<ExitCode, Failure> {
     let tokio = output::runtime_for_many()?;
     let cache = (!args.run.no_cache).then(Cache::of_user).flatten();
     let runtime = Arc::new(Runtime::new(cache).sweeping());
-    let last_words = runtime.clone();
-    panics::on_panic(move || last_words.last_words());
+    let saving = runtime.clone();
+    panics::on_panic(move || saving.save_current_runs());
     let code = tokio.block_on(async {
         let (source, stop) = StopSource::new();
         signals::watch(source).context("can't watch for signals")?;

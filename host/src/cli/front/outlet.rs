@@ -28,9 +28,9 @@ const ROOM_FOR_SPARE: usize = 256 << 10;
 const BLOCK: usize = 32 << 10;
 /// The time at the end of a run after which the program no longer waits for a reader of stdout that
 /// reads nothing.
-const PATIENCE: Duration = Duration::from_secs(10);
+const READER_TIME_LIMIT: Duration = Duration::from_secs(10);
 /// The same time for stderr, which has no data.
-const PATIENCE_FOR_WORDS: Duration = Duration::from_secs(2);
+const MESSAGE_TIME_LIMIT: Duration = Duration::from_secs(2);
 /// After this time, a message tells a user at a terminal what the program is waiting for.
 const SILENT_WAIT: Duration = Duration::from_secs(2);
 /// How long to wait for room if the other end is in non-blocking mode.
@@ -445,10 +445,10 @@ pub(crate) async fn deliver(stop: &Stop) -> bool {
         return true;
     };
     if stop.is_stopped() {
-        return out.drained(Some(PATIENCE_FOR_WORDS), stop).await;
+        return out.drained(Some(MESSAGE_TIME_LIMIT), stop).await;
     }
     if !look.live {
-        return out.drained(Some(PATIENCE), stop).await;
+        return out.drained(Some(READER_TIME_LIMIT), stop).await;
     }
     let signal = stop.stopped_again();
     tokio::select! {
@@ -465,7 +465,7 @@ pub(crate) async fn deliver(stop: &Stop) -> bool {
 /// Waits for a short time until all text is written to stderr; called when the process ends.
 pub(crate) fn settle() {
     if let Some(outlets) = OUTLETS.get() {
-        outlets.err.settle(PATIENCE_FOR_WORDS);
+        outlets.err.settle(MESSAGE_TIME_LIMIT);
     }
 }
 
