@@ -35,7 +35,7 @@ pub(crate) enum AttemptEnd {
     Hopeless(String),
 }
 
-/// What earlier attempts have left in the folder of the instance.
+/// The state in which earlier attempts have left the instance.
 enum Before {
     /// Nothing that can be used.
     Nothing,

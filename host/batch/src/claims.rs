@@ -203,7 +203,7 @@ pub(crate) fn is_fenced(folder: &Path, number: u32) -> bool {
     fs::File::open(file(folder, number + 1, "")).is_ok()
 }
 
-/// What a worker has seen of the heartbeats of other workers, timed by its own clock.
+/// The observed heartbeats of other workers, timed by this worker's own clock.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     beats: HashMap<String, (u32, String, Instant)>,

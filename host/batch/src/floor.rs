@@ -91,7 +91,7 @@ impl FloorWatch {
     }
 }
 
-/// What is too little; none if enough is free, or if that can't be measured.
+/// The resource of which too little is free; none if enough is free, or if that can't be measured.
 fn short(floor: &MachineFloor, dir: &Path) -> Option<String> {
     if let Some(free) = free_memory().filter(|free| *free < floor.memory) {
         return Some(format!(

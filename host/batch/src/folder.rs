@@ -30,11 +30,11 @@ pub struct BatchFolder {
 pub struct Redo {
     /// All of them.
     pub existing: bool,
-    /// Those that ended with an error.
+    /// The instances that ended with an error.
     pub failed: bool,
-    /// Those whose environment could not be made.
+    /// The instances whose environment could not be made.
     pub not_begun: bool,
-    /// Those with one of these exit statuses.
+    /// The instances with one of these exit statuses.
     pub statuses: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ pub struct FolderState {
     pub instances: Vec<BatchInstance>,
     /// The results that there are.
     pub results: Vec<BatchResult>,
-    /// Who works on it, if anybody does.
+    /// The worker that works on the instance, if any.
     pub worker: Option<String>,
     /// The ids of the instances that were begun and have no result.
     pub begun: Vec<String>,

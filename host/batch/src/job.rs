@@ -1,4 +1,4 @@
-//! What the runs of a batch have in common, and the limits of the work on it.
+//! The common settings of the runs of a batch, and the limits of the work on it.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::floor::MachineFloor;
 use crate::manifest::BatchInstance;
 use crate::settings::BatchConfig;
 
-/// What the runs of a batch have in common.
+/// The common settings of the runs of a batch.
 #[derive(Debug)]
 pub struct BatchJob {
     /// The config.

@@ -39,7 +39,7 @@ pub struct BatchResult {
     pub run_id: String,
 }
 
-/// What an exit status means for the batch.
+/// The meaning of an exit status for the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The agent has ended, well or badly.
@@ -52,9 +52,9 @@ pub enum Severity {
     Cut,
 }
 
-/// What an exit status means for the batch.
+/// The meaning of an exit status for the batch.
 pub fn severity(exit_status: &str) -> Severity {
-    // Also `submitted (exit_cost)`, after the salvage command.
+    // This includes `submitted (exit_cost)`, after the salvage command.
     let is_submitted =
         exit_status.starts_with(&AgentRules::SweAgent.exit_status(&End::Submitted, false));
     match end_of(exit_status) {

@@ -63,13 +63,13 @@ pub struct BatchEnd {
     pub why: BatchWhy,
     /// Instances that got a result.
     pub done: usize,
-    /// Those of them whose runs ended with an error.
+    /// The number of them whose runs ended with an error.
     pub failed: usize,
     /// Instances without a result.
     pub left: usize,
 }
 
-/// What all runs together have used.
+/// The use of all runs together.
 #[derive(Debug, Default)]
 struct Spent {
     cost: Mutex<f64>,
@@ -136,7 +136,7 @@ impl Front for InstanceFront {
     }
 }
 
-/// What the tasks of the instances share.
+/// The data that the tasks of the instances share.
 struct BatchShared {
     runtime: Arc<Runtime>,
     job: Arc<BatchJob>,

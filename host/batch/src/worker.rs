@@ -21,7 +21,7 @@ use crate::outcome::{BatchResult, Severity, severity};
 use crate::scan::{Claimed, Scan, WorkerPlan, show_files};
 use crate::work::{BatchEnd, BatchWatcher, BatchWhy};
 
-/// What the tasks share.
+/// The data that the tasks share.
 struct WorkerShared {
     runtime: Arc<Runtime>,
     job: Arc<BatchJob>,

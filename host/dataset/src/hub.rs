@@ -35,7 +35,7 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 
-/// Where data sets are fetched from, and where they are kept.
+/// The server from which data sets are fetched, and the folder in which they are kept.
 #[derive(Debug)]
 pub struct Hub {
     endpoint: String,

@@ -18,7 +18,7 @@ const SUBSETS: &[(&str, &str)] = &[
     ("_test", "klieret/swe-bench-dummy-test-dataset"),
 ];
 
-/// Where a data set is.
+/// The place of a data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DatasetAt {
     /// In these files.

@@ -24,7 +24,7 @@ pub use remove::remove_tree;
 
 const PREFIX: &str = "mswea-";
 const OWNER: &str = ".owner";
-/// Where a repository holds the credentials of a fetch while it takes place.
+/// The path in a repository of the credentials of a fetch while it takes place.
 pub(super) const SETUP: &str = ".git/mswea-setup";
 /// The most bytes of an owner file, with a path.
 const OWNER_BYTES: u64 = 8192;

@@ -111,7 +111,7 @@ pub fn run(run_id: &str, after: impl FnOnce(Orphaned)) {
     }
 }
 
-/// What a host that is gone has left to its guardian.
+/// The processes, folders and containers that a dead host has left to its guardian.
 #[derive(Debug)]
 pub struct Orphaned {
     /// The runs that were not cleaned up by the host.

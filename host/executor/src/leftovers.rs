@@ -36,12 +36,12 @@ pub struct Leftover {
     pub name: String,
     /// The run; of several the outer one first, with `:` between them.
     pub run_id: String,
-    /// What happened to it.
+    /// The result of removing it.
     #[serde(flatten)]
     pub fate: Fate,
 }
 
-/// What happened to a leftover.
+/// The result of removing a leftover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It was removed.

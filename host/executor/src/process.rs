@@ -52,7 +52,7 @@ pub(super) struct ClientProcess {
     gently: bool,
 }
 
-/// Where a process's standard error goes.
+/// The target of a process's standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Errors {
     Apart,

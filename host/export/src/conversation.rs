@@ -24,7 +24,7 @@ pub struct Conversation {
     pub cost: Option<f64>,
     /// How it ended; none if no end is recorded.
     pub exit_status: Option<String>,
-    /// What it submitted.
+    /// The submission.
     pub submission: String,
 }
 

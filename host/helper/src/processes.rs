@@ -35,9 +35,10 @@ const ROUNDS: usize = 64;
 /// How many searches in a row must find nothing before a hunt is over: a process may have started
 /// another and ended after the list of processes was read and before it was examined.
 const LOOKS: u32 = 2;
-/// The same once a process was found and killed.
+/// The number of such searches once a process was found and killed.
 const LOOKS_AFTER_A_KILL: u32 = 3;
-/// The same while a process is in the middle of an `exec` and so shows no environment.
+/// The number of such searches while a process is in the middle of an `exec` and so shows no
+/// environment.
 const LOOKS_IN_DOUBT: u32 = 15;
 /// How long an interruption waits until the processes have stopped.
 pub const STOPPING: Duration = Duration::from_millis(100);
@@ -74,7 +75,7 @@ pub enum Children {
     Unmarked,
     /// All.
     All,
-    /// Those that this function chooses from all living processes.
+    /// The processes that this function chooses from all living ones.
     Chosen(fn(&[Process]) -> Vec<i32>),
 }
 

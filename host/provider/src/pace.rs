@@ -56,7 +56,7 @@ struct PaceState {
     slowed: Option<Instant>,
 }
 
-/// What a request has to wait for.
+/// The condition for which a request has to wait.
 enum Turn {
     Now,
     At(Instant),

@@ -65,7 +65,7 @@ pub fn without_mark(text: &str) -> String {
         .collect()
 }
 
-/// What SWE-agent's rules require after the single action of a step.
+/// The requirement of SWE-agent's rules after the single action of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepRule {
     /// The reply is taken back, and the model is asked again.

@@ -62,7 +62,7 @@ pub struct RunLimits {
 pub struct RunSettings {
     /// The limits.
     pub limits: RunLimits,
-    /// Whose rules the run follows.
+    /// The rules that the run follows.
     pub rules: AgentRules,
     /// Whether there are policies, which judge every action.
     pub has_policies: bool,

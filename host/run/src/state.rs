@@ -54,7 +54,7 @@ pub struct State {
     pub phase: Phase,
     /// How often in a row the parser itself has failed.
     pub parser_faults: u32,
-    /// Where a temporary question begins in the history, which the next accepted reply replaces.
+    /// The index in the history of a temporary question, which the next accepted reply replaces.
     pub question: Option<usize>,
     /// The number of messages at the beginning of the history that are unchanged since the last
     /// query.

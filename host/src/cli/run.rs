@@ -141,7 +141,7 @@ pub(super) struct Audience<'a> {
 /// How a run ended.
 pub(super) struct RunEnd {
     pub(super) code: ExitCode,
-    /// What the user continues with, if anything.
+    /// The user's wish to continue, if any.
     pub(super) switch: Option<Switch>,
 }
 

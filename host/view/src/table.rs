@@ -78,7 +78,7 @@ impl RunTable {
         }
     }
 
-    /// Where the runs are.
+    /// The places where runs are looked for.
     pub(crate) fn roots(&self) -> &ViewRoots {
         &self.roots
     }

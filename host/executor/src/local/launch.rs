@@ -31,7 +31,7 @@ pub(crate) const PROGRAM: &str = "/proc/self/fd/4";
 /// The descriptor that this path names.
 pub(super) const HELPER_DESCRIPTOR: i32 = 4;
 
-/// What a process is started for.
+/// The purpose of a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Task<'a> {
     /// A command, run by the interpreter, in the sandbox if there is one.

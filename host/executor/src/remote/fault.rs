@@ -18,7 +18,7 @@ pub enum RemoteFault {
     Unreachable {
         /// The URL of the server.
         url: String,
-        /// What failed.
+        /// The operation that failed.
         reason: String,
         /// The remedy.
         remedy: &'static str,
@@ -28,7 +28,7 @@ pub enum RemoteFault {
     Tls {
         /// The URL of the server.
         url: String,
-        /// What failed.
+        /// The operation that failed.
         reason: String,
         /// The remedy.
         remedy: &'static str,

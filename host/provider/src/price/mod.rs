@@ -73,7 +73,7 @@ pub enum PriceSource {
     Registry(PathBuf),
     /// A table: its own source, and its file if it is not the one in this binary.
     Table {
-        /// What the table was made from, such as `litellm 1.109.1`.
+        /// The source of the table, such as `litellm 1.109.1`.
         of: String,
         /// Its file.
         file: Option<PathBuf>,

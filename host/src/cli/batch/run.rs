@@ -31,7 +31,7 @@ const NOW_AND_THEN: Duration = Duration::from_secs(10);
 /// The interval at which the table on a terminal is redrawn.
 pub(super) const FRAME: Duration = Duration::from_millis(500);
 
-/// What differs between the commands that run batches.
+/// The differences between the commands that run batches.
 pub(in crate::cli) struct BatchPlan<'a> {
     pub(in crate::cli) dir: &'a Path,
     /// The directory, if it is open already.
@@ -337,7 +337,8 @@ fn warn_of_statuses(folder: &BatchFolder, redo: &Redo) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the runs of a batch have in common; the directory's own values take precedence.
+/// The settings that the runs of a batch have in common; the directory's own values take
+/// precedence.
 pub(super) async fn job(
     config: BatchConfig,
     run: &RunArgs,

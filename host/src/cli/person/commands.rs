@@ -78,7 +78,7 @@ impl SlashCommand {
     }
 }
 
-/// What `/h` prints.
+/// The output of `/h`.
 pub(super) const HELP: &str = "\
 /y  run all commands without asking (yolo)
 /c  ask before each step (confirm)

@@ -105,7 +105,7 @@ impl Attendant {
         (self.seat.source.clone(), self.stop.clone())
     }
 
-    /// What the user continues with after the run, if anything.
+    /// The user's wish to continue after the run, if any.
     pub fn next(&self) -> Option<NextRun> {
         self.seat.next()
     }

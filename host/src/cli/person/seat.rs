@@ -14,7 +14,7 @@ use crate::cli::front::Desk;
 use mswea_config::Config;
 use mswea_core::{Errand, Output, PersonMode, StopSource};
 
-/// What a user continues with at the end of a run.
+/// The wish of a user to continue at the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum NextRun {
     /// The same run with another model.
@@ -30,7 +30,7 @@ pub(super) struct Seat {
     mode: Mutex<PersonMode>,
     queue: Mutex<Vec<String>>,
     config: Config,
-    /// What the user continues with.
+    /// The user's wish to continue.
     next: Mutex<Option<NextRun>>,
     errands: UnboundedSender<Errand>,
     to_do: tokio::sync::Mutex<UnboundedReceiver<Errand>>,
@@ -176,7 +176,7 @@ impl Seat {
         true
     }
 
-    /// What the user continues with.
+    /// The user's wish to continue.
     pub fn next(&self) -> Option<NextRun> {
         lock(&self.next).clone()
     }

@@ -45,7 +45,7 @@ pub(super) struct Screen {
     begun: bool,
     /// The answer that is arriving.
     answer: StreamedAnswer,
-    /// What the run is waiting for.
+    /// The part or the person for which the run is waiting.
     status: Option<Status>,
     /// The last lines, which are redrawn.
     live: LiveLines,

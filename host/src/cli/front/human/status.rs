@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::cli::front::words;
 
-/// What the run waits for, and since when.
+/// The part for which the run waits, and the start of the wait.
 #[derive(Clone, Debug)]
 pub(super) enum Status {
     /// The environment is being prepared.
