@@ -7,7 +7,6 @@
 //! processed. The messages of the history are not among them.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -22,6 +21,7 @@ use sha2::{Digest as _, Sha256};
 use super::index;
 use mswea_core::{Action, Event, Reply};
 use mswea_executor::home_state_folder;
+use mswea_text::hex;
 
 /// Writes the digests of a run.
 pub(crate) struct DigestFile {
@@ -154,11 +154,7 @@ fn of_action(action: &Action) -> String {
 /// The JSON is the same as in the journal: keys keep their order, and numbers their values.
 fn line(kind: &str, value: &impl Serialize) -> String {
     let json = serde_json::to_vec(value).unwrap_or_default();
-    let mut line = format!("{kind} ");
-    for byte in Sha256::digest(&json) {
-        let _ = write!(line, "{byte:02x}");
-    }
-    line
+    format!("{kind} {}", hex(Sha256::digest(&json)))
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -252,9 +252,5 @@ pub(crate) fn repo_name(key: &str, value: &str) -> Result<String, SweAgentProble
 
 /// The first six hexadecimal digits of the SHA-256 digest.
 pub fn short_hash(text: &str) -> String {
-    let sum = Sha256::digest(text.as_bytes());
-    sum.iter()
-        .take(3)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    mswea_text::hex(&Sha256::digest(text.as_bytes())[..3])
 }

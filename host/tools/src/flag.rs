@@ -23,8 +23,7 @@ pub fn is_flag(submission: &str, flag: &str) -> bool {
 }
 
 fn sum_of(text: &str) -> String {
-    let sum = Sha256::digest(text.as_bytes());
-    sum.iter().map(|byte| format!("{byte:02x}")).collect()
+    mswea_text::hex(Sha256::digest(text.as_bytes()))
 }
 
 #[cfg(test)]
