@@ -175,7 +175,9 @@ impl SingularityExecutor {
         local.env_allow.extend(passed.map(|&name| name.to_owned()));
         let mut builder = LocalExecutor::for_wrapped(local, BTreeMap::new());
         let tries = settings.sandbox_build_retries.max(1);
-        for number in 1..=tries {
+        let mut number = 0;
+        loop {
+            number += 1;
             let what = format!("building a sandbox from `{image}` (try {number} of {tries})");
             context.front.show(&Progress::Preparing(&what));
             self.local.guard_folders();
@@ -222,7 +224,6 @@ impl SingularityExecutor {
                 }
             }
         }
-        unreachable!("invariant: the last try returns")
     }
 
     fn args(&self, name: &str) -> Vec<OsString> {

@@ -21,46 +21,44 @@ pub struct OpenPullRequest {
     pub base: String,
 }
 
-/// Looks whether a pull request may be opened for an issue; else the reason why not. `skip_if_fixed`: not if a
-/// commit refers to the issue.
+/// Checks whether a pull request may be opened for an issue. `skip_if_fixed`: not if a commit refers
+/// to the issue.
 ///
 /// # Errors
-/// A message with the remedy if the API can't be read.
+/// The reason why none may be opened; a message with the remedy if the API can't be read.
 pub async fn pull_request_for(
     issue: &IssueSource,
     skip_if_fixed: bool,
     variable: Variable<'_>,
-) -> Result<Result<OpenPullRequest, String>, String> {
+) -> Result<OpenPullRequest, String> {
     let api = GithubApi::of(variable);
     let found = issue.read(&api).await?;
     let words = issue.words();
     if found["state"] != "open" {
         let state = found["state"].as_str().unwrap_or("of no known state");
-        return Ok(Err(format!("{words} is {state}")));
+        return Err(format!("{words} is {state}"));
     }
     if let Some(who) = found["assignee"]["login"].as_str() {
-        return Ok(Err(format!("{words} is assigned to `{who}`")));
+        return Err(format!("{words} is assigned to `{who}`"));
     }
     if found["locked"] == true {
-        return Ok(Err(format!("{words} is locked")));
+        return Err(format!("{words} is locked"));
     }
     if skip_if_fixed && let Some(commit) = fixing_commit(issue, &api).await? {
         let remedy = "set `actions.pr_config.skip_if_commits_reference_issue` to `false` to open one all the same";
-        return Ok(Err(format!(
-            "the commit `{commit}` refers to {words}: {remedy}"
-        )));
+        return Err(format!("the commit `{commit}` refers to {words}: {remedy}"));
     }
     let repository = api
         .get(issue.repository().as_str(), "the repository")
         .await?;
-    Ok(Ok(OpenPullRequest {
+    Ok(OpenPullRequest {
         issue: issue.clone(),
         title: found["title"].as_str().unwrap_or_default().to_owned(),
         base: repository["default_branch"]
             .as_str()
             .unwrap_or("main")
             .to_owned(),
-    }))
+    })
 }
 
 /// A commit whose message says that it fixes the issue.

@@ -121,7 +121,7 @@ impl PlannedPullRequest {
         let variable = |name: &str| secrecy::var(name);
         let runtime = output::runtime().map_err(|failure| failure.message)?;
         let found = runtime.block_on(pull_request_for(&self.issue, self.skip_if_fixed, &variable));
-        let request = found??;
+        let request = found?;
         let branch = request.branch(&mswea_session::new_run_id());
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let git = GitFolder {
