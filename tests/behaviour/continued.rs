@@ -70,11 +70,12 @@ fn containers(id: &str) -> Vec<String> {
     listed.lines().filter(label).map(str::to_owned).collect()
 }
 
-/// A run that is killed in its second action, in a container that is kept.
-fn killed_in_container(server: &Server) -> (Run, String) {
+/// A run that is killed in its second action, in a container.
+fn killed_in_container(server: &Server, is_kept: bool) -> (Run, String) {
     let host = Host::new().server(server).task("x");
     let host = host.args(["--image", "mswea-test/bash"]);
-    let mut running = host.args(["-c", "environment.keep_container=true"]).spawn();
+    let kept = format!("environment.keep_container={is_kept}");
+    let mut running = host.args(["-c", &kept]).spawn();
     running.until("the second action", |run| {
         let journal = run.journal();
         let begun = journal.iter().filter(|event| event["event"] == "action");
@@ -97,7 +98,7 @@ fn a_container_is_found_again_after_a_kill_or_made_anew() {
         let turns = ["echo kept >/tmp/kept", "sleep 60", submit];
         let turns = turns.map(|command| Turn::commands(&[command]));
         let server = Server::start(Scenario::new(turns).by_history());
-        let (run, id) = killed_in_container(&server);
+        let (run, id) = killed_in_container(&server, true);
         let before = containers(&id);
         assert_eq!(before.len(), 1, "{run}");
         if is_removed {
@@ -113,6 +114,29 @@ fn a_container_is_found_again_after_a_kill_or_made_anew() {
         assert!(last.contains("was not run again"), "{last}");
         let same = Host::after(&run).args(["replay", "traj.json", "--verify"]);
         same.run().expect(0);
+        for container in containers(&id) {
+            engine(&["rm", "-f", &container]);
+        }
+    }
+}
+
+/// The guardian of the killed host removes the container at the same time.
+#[test]
+fn a_run_that_goes_on_at_once_after_a_kill_gets_a_new_container() {
+    if !Need::Docker.is_met() {
+        return;
+    }
+    for pause in [0, 30, 100, 200] {
+        let turns = [
+            "echo kept >/tmp/kept",
+            "sleep 60",
+            "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT",
+        ];
+        let turns = turns.map(|command| Turn::commands(&[command]));
+        let server = Server::start(Scenario::new(turns).by_history());
+        let (run, id) = killed_in_container(&server, false);
+        std::thread::sleep(Duration::from_millis(pause));
+        resume(&run).run().expect(0);
         for container in containers(&id) {
             engine(&["rm", "-f", &container]);
         }

@@ -260,3 +260,41 @@ fn from_another_folder_in_the_folder_of_the_run() {
     let place = format!("in: {} ", first.dir.display());
     assert!(text.contains(&place), "{text}");
 }
+
+/// Both would work in the same folder, and do its actions twice.
+#[test]
+fn of_two_copies_of_a_run_only_the_one_that_is_ahead_goes_on() {
+    let turns = [
+        Turn::commands(&["echo 1 >>log"]),
+        Turn::commands(&["echo 2 >>log"]),
+        Turn::commands(&["echo 3 >>log; touch begun; sleep 60"]),
+        Turn::commands(&["echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; cat log"]),
+    ];
+    let server = Server::start(Scenario::new(turns).by_history());
+    let host = Host::new().server(&server).task("count");
+    let run = host.args(["--step-limit", "1"]).run().expect(3);
+    let copy = run.dir.join("copy");
+    fs::create_dir(&copy).unwrap();
+    for file in ["traj.json", "traj.events.jsonl"] {
+        fs::copy(run.dir.join(file), copy.join(file)).unwrap();
+    }
+    let resume =
+        |file: &str, limit: &str| Host::after(&run).args(["resume", file, "--step-limit", limit]);
+    let has_refused = |file: &str, why: &str| {
+        let refused = resume(file, "9").run().expect(2);
+        refused.says(&["is a copy of", why, "mswea-host fork"]);
+    };
+    // As long as they are the same, either may go on. The other one is behind from then on.
+    resume("copy/traj.json", "2").run().expect(3);
+    has_refused("traj.json", "has gone on since");
+    let mut going = resume("copy/traj.json", "9").spawn();
+    going.until_file("begun");
+    has_refused("traj.json", "goes on at this moment");
+    going.signal(Signal::KILL);
+    going.wait();
+    fs::remove_dir_all(&copy).unwrap();
+    let log = fs::read_to_string(run.dir.join("log")).unwrap();
+    assert_eq!(log, "1\n2\n3\n");
+    // What is gone does not count.
+    resume("traj.json", "2").run().expect(3);
+}

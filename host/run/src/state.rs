@@ -121,6 +121,17 @@ impl Account {
         self.seconds + self.last.map_or(0.0, |last| (now - last).max(0.0))
     }
 
+    /// Adds what a query has used. A reply is always billed, a failed query only if it has a usage.
+    pub fn charge(&mut self, usage: Option<&Usage>, cost: Option<f64>, is_reply: bool) {
+        if let Some(usage) = usage {
+            self.usage.add(usage);
+        }
+        match plausible_cost(cost) {
+            Some(cost) => self.cost = (self.cost + cost).min(f64::MAX),
+            None => self.cost_unknown |= is_reply || usage.is_some(),
+        }
+    }
+
     fn take_time(&mut self, t: f64) {
         self.seconds = self.elapsed(t);
         self.last = Some(t);

@@ -1,5 +1,6 @@
 //! The journal of an earlier run, from which a run continues.
 
+mod copies;
 mod error;
 mod finish;
 mod foreign;
@@ -57,8 +58,8 @@ impl Earlier {
     /// run has begun.
     ///
     /// # Errors
-    /// [`EarlierError`] if it is not a journal, is damaged, is of a later version, if its run
-    /// continues in another process, or if the run has submitted and ended.
+    /// [`EarlierError`] if it is no journal, is damaged, is of a later version, if its run goes on in
+    /// another process or in another copy of the journal, or if the run has submitted and is over.
     pub fn to_resume(journal: &Path) -> Result<Self, EarlierError> {
         if foreign::is_trajectory(journal) {
             return Err(EarlierError::ForeignResume {
@@ -67,6 +68,7 @@ impl Earlier {
         }
         let (held, log) = Reopened::open(journal).map_err(|error| of_journal(journal, error))?;
         let earlier = Self::of(journal, log, Some(held))?;
+        earlier.check_copy()?;
         if earlier.has_submitted() {
             let state = &earlier.state;
             return Err(EarlierError::Submitted {

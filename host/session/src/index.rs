@@ -17,7 +17,7 @@ const LINK: &str = ".run";
 /// The suffix of the name of a file that is locked while its id is held.
 const HELD: &str = ".held";
 
-/// Makes the link of a run. If this fails, the run is only missing in lists, so the error is
+/// Makes the link of a run, or has it lead to this journal from now on. If this fails, the run is only missing in lists, so the error is
 /// ignored.
 pub fn note(run_id: &str, journal: &Path) {
     if let Err(error) = try_note(&state_folder("runs"), run_id, journal) {
@@ -35,7 +35,14 @@ fn try_note(folder: &Path, run_id: &str, journal: &Path) -> io::Result<()> {
     }
     std::fs::create_dir_all(folder)?;
     match std::os::unix::fs::symlink(&journal, &link) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match read(&link) {
+            Some((_, noted)) if noted != journal => {
+                let new = folder.join(format!("{run_id}{LINK}.{}", std::process::id()));
+                std::os::unix::fs::symlink(&journal, &new)?;
+                std::fs::rename(&new, &link)
+            }
+            _ => Ok(()),
+        },
         done => done,
     }
 }
@@ -151,6 +158,10 @@ mod tests {
         try_note(&state, "r-1", &other).unwrap();
         let found = read(&state.join("r-1.run"));
         assert_eq!(found, Some(("r-1".to_owned(), other)));
+        let moved = folder.path().join("moved.jsonl");
+        try_note(&state, "r-1", &moved).unwrap();
+        let found = read(&state.join("r-1.run"));
+        assert_eq!(found, Some(("r-1".to_owned(), moved)));
         forget(&state, "r-1");
         assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0);
         // Other files in the folder are left alone.

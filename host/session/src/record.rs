@@ -58,6 +58,7 @@ pub(crate) struct RunRecord {
     digests: DigestFile,
     /// The actual place of the trajectory, if it differs from the configured one.
     moved: Mutex<Option<PathBuf>>,
+    run_id: String,
     journal: Mutex<Journaling>,
     front: Arc<dyn Front>,
     /// Notified when an event was recorded after the last write of the trajectory.
@@ -125,6 +126,7 @@ impl RunRecord {
                 refuge: in_state(run_id, "traj.json"),
                 digests: DigestFile::of(run_id),
                 moved: Mutex::default(),
+                run_id: run_id.to_owned(),
                 target,
                 journal: Mutex::new(journaling),
                 front,
@@ -201,9 +203,7 @@ impl RunRecord {
             written.map_err(|error| io::Error::other(error.to_string()))?;
         }
         let journal = self.settings.apply(claim.begin()?);
-        if let Event::RunStarted { run_id, .. } = event {
-            index::note(run_id, &self.home);
-        }
+        index::note(&self.run_id, &self.home);
         Ok(Self::copied(journal))
     }
 
@@ -407,7 +407,9 @@ impl RunRecord {
             Journaling::Claimed(claim) => self.begin(claim, event)?,
             Journaling::Held(held) => {
                 self.files.remove_temporary();
-                Self::copied(self.settings.apply(held.begin()?))
+                let journal = held.begin()?;
+                index::note(&self.run_id, &self.home);
+                Self::copied(self.settings.apply(journal))
             }
             Journaling::Never => return Err(io::Error::other("there is no journal to write to")),
         };

@@ -88,10 +88,10 @@ pub(crate) fn read(path: &Path, tally: &mut JournalTally) -> Result<RunCard, Str
     Ok(RunCard {
         status: status.to_owned(),
         is_running,
-        steps: tally.queries,
-        cost: tally.cost(),
-        input: tally.usage.input_tokens,
-        output: tally.usage.output_tokens,
+        steps: tally.account.queries,
+        cost: tally.account.known_cost(),
+        input: tally.account.usage.input_tokens,
+        output: tally.account.usage.output_tokens,
         ..card
     })
 }

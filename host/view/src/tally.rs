@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 
 use mswea_core::Usage;
+use mswea_run::Account;
 use mswea_run::journal::LONGEST_LINE;
 use serde::Deserialize;
 
@@ -16,12 +17,15 @@ const BEGINNING: usize = 96;
 pub(crate) struct JournalTally {
     /// The number of bytes that were read.
     read: u64,
-    /// Queries that were begun.
-    pub(crate) queries: u32,
-    /// Tokens.
-    pub(crate) usage: Usage,
-    cost: f64,
-    is_unpriced: bool,
+    /// The queries, the tokens and the cost.
+    pub(crate) account: Account,
+    /// The last query has no reply yet.
+    is_querying: bool,
+}
+
+#[derive(Deserialize)]
+struct QueryLine {
+    query: u32,
 }
 
 #[derive(Deserialize)]
@@ -41,12 +45,7 @@ struct BilledReply {
 }
 
 impl JournalTally {
-    /// The cost in dollars; none if a price is unknown.
-    pub(crate) fn cost(&self) -> Option<f64> {
-        (!self.is_unpriced).then_some(self.cost)
-    }
-
-    /// Reads the added lines.
+    /// Reads what was added.
     pub(crate) fn go_on(&mut self, file: &File) -> io::Result<()> {
         let mut input = BufReader::with_capacity(1 << 18, file);
         input.seek(SeekFrom::Start(self.read))?;
@@ -65,25 +64,34 @@ impl JournalTally {
             }
             self.read += bytes as u64;
             match kind(&line) {
-                b"query_started" => self.queries += 1,
-                b"reply" | b"ask_reply" | b"query_failed" => self.bill(&line),
+                b"query_started" => {
+                    if let Ok(line) = serde_json::from_slice::<QueryLine>(&line) {
+                        self.account.queries = line.query;
+                        self.is_querying = true;
+                    }
+                }
+                b"reply" => {
+                    self.is_querying = false;
+                    self.bill(&line, true);
+                }
+                b"ask_reply" => self.bill(&line, true),
+                b"query_failed" => self.bill(&line, false),
+                b"run_resumed" | b"reopened" if self.is_querying => {
+                    // It is sent again with the same number.
+                    self.account.queries = self.account.queries.saturating_sub(1);
+                    self.is_querying = false;
+                }
                 _ => {}
             }
         }
     }
 
-    fn bill(&mut self, line: &[u8]) {
+    fn bill(&mut self, line: &[u8], is_reply: bool) {
         let Ok(line) = serde_json::from_slice::<BilledLine>(line) else {
             return;
         };
         let usage = line.usage.or(line.reply.and_then(|reply| reply.usage));
-        if let Some(usage) = usage {
-            self.usage.add(&usage);
-        }
-        match line.cost {
-            Some(cost) => self.cost += cost,
-            None => self.is_unpriced = true,
-        }
+        self.account.charge(usage.as_ref(), line.cost, is_reply);
     }
 }
 
@@ -97,4 +105,44 @@ fn kind(line: &[u8]) -> &[u8] {
     let rest = &line[at + KEY.len()..];
     let end = rest.iter().position(|byte| *byte == b'"');
     &rest[..end.unwrap_or_default()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    /// As the state of the run counts.
+    #[test]
+    fn a_query_that_is_sent_again_counts_once() {
+        let mut file = tempfile::tempfile().unwrap();
+        let mut tally = JournalTally::default();
+        let mut seq = 0;
+        let mut counted = |lines: &[&str]| {
+            for line in lines {
+                seq += 1;
+                writeln!(file, r#"{{"seq":{seq},"t":1.5,"event":{line}}}"#).unwrap();
+            }
+            tally.go_on(&file).unwrap();
+            let account = &tally.account;
+            (
+                account.queries,
+                account.usage.input_tokens,
+                account.known_cost(),
+            )
+        };
+        let usage = r#"{"input_tokens":3,"output_tokens":1}"#;
+        let reply = format!(r#""reply","reply":{{"usage":{usage}}},"cost":0.5"#);
+        let first = counted(&[r#""query_started","query":1"#, &reply]);
+        assert_eq!(first, (1, 3, Some(0.5)));
+        // A failure that nobody bills has no price.
+        let failed = r#""query_failed","class":"x","message":"m""#;
+        let second = [r#""query_started","query":2"#, failed, r#""run_resumed""#];
+        assert_eq!(counted(&second), (1, 3, Some(0.5)));
+        let again = counted(&[r#""query_started","query":2"#, &reply]);
+        assert_eq!(again, (2, 6, Some(1.0)));
+        let billed = format!(r#""query_failed","usage":{usage}"#);
+        assert_eq!(counted(&[&billed]), (2, 9, None));
+    }
 }

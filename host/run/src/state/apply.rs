@@ -59,7 +59,7 @@ impl State {
                 self.answers.ask(processor, messages);
             }
             Event::AskReply { reply, cost, .. } => {
-                self.charge(reply.usage.as_ref(), *cost, true);
+                self.account.charge(reply.usage.as_ref(), *cost, true);
                 self.answers.answer(reply);
             }
             Event::Allowed { index }
@@ -228,7 +228,7 @@ impl State {
                 cost,
                 timestamp,
             } => {
-                self.charge(reply.usage.as_ref(), *cost, true);
+                self.account.charge(reply.usage.as_ref(), *cost, true);
                 if is_counted_before(reply) {
                     self.account.questions = self.account.questions.saturating_sub(1);
                 }
@@ -250,7 +250,7 @@ impl State {
                         self.phase = Phase::Idle;
                     }
                 }
-                self.charge(usage.as_ref(), *cost, false);
+                self.account.charge(usage.as_ref(), *cost, false);
                 self.answers.forget_open();
             }
             _ => {}
@@ -406,18 +406,6 @@ impl State {
     pub(super) fn join<'m>(&mut self, messages: impl IntoIterator<Item = &'m Message>) {
         let messages = messages.into_iter().cloned().map(Arc::new);
         self.messages.extend(messages);
-    }
-
-    /// A reply is always billed; a failed query only if it has a usage.
-    fn charge(&mut self, usage: Option<&Usage>, cost: Option<f64>, is_reply: bool) {
-        let account = &mut self.account;
-        if let Some(usage) = usage {
-            account.usage.add(usage);
-        }
-        match plausible_cost(cost) {
-            Some(cost) => account.cost = (account.cost + cost).min(f64::MAX),
-            None => account.cost_unknown |= is_reply || usage.is_some(),
-        }
     }
 }
 

@@ -113,7 +113,17 @@ pub enum EarlierError {
         /// The file.
         trajectory: PathBuf,
     },
-    /// Another run is working in the same folder.
+    /// The run goes on, or has gone on, in another copy of its journal.
+    #[error("`{}` is a copy of `{}`, in which the run {}: go on from that one, or begin a new run from this one with `mswea-host fork`", journal.display(), original.display(), if *is_living { "goes on at this moment" } else { "has gone on since" })]
+    Copied {
+        /// The journal that was named.
+        journal: PathBuf,
+        /// The journal that has more of the run.
+        original: PathBuf,
+        /// A process goes on with the run there.
+        is_living: bool,
+    },
+    /// Another run works in the same folder now.
     #[error("{other} is working in `{}`, where this run works, too, and each would change the files of the other: wait for its end or end it, or let this run go on in another folder (`-c environment.cwd=FOLDER`, for a repository that it clones `-c workspace.path=FOLDER`)", folder.display())]
     SharedFolder {
         /// The other run, for the message.

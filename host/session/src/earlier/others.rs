@@ -227,17 +227,20 @@ fn journals() -> BTreeSet<PathBuf> {
             journals.insert(path);
         }
     }
-    let aside = journals.iter().flat_map(|journal| {
-        let numbered = (1_u32..).map(|number| {
-            let mut name = journal.clone().into_os_string();
-            name.push(format!(".{number}"));
-            PathBuf::from(name)
-        });
-        numbered.take_while(|path| path.symlink_metadata().is_ok())
+    journals.into_iter().flat_map(with_put_aside).collect()
+}
+
+/// A journal, and those of its name that later runs have put aside.
+pub(super) fn with_put_aside(journal: PathBuf) -> Vec<PathBuf> {
+    let numbered = (1_u32..).map(|number| {
+        let mut name = journal.clone().into_os_string();
+        name.push(format!(".{number}"));
+        PathBuf::from(name)
     });
-    let aside: Vec<PathBuf> = aside.collect();
-    journals.extend(aside);
-    journals
+    let aside = numbered.take_while(|path| path.symlink_metadata().is_ok());
+    let mut all: Vec<PathBuf> = aside.collect();
+    all.push(journal);
+    all
 }
 
 /// The inode numbers of locked files, as the kernel lists them for this PID namespace: the journal

@@ -1,10 +1,11 @@
 //! Finds the container that an earlier process of the same run has made.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::{ReadyContainer, StartedContainer, error, make_ready, unless};
 use crate::container::ContainerSettings;
@@ -16,6 +17,10 @@ use crate::container::record::{self, ContainerEntry, ContainerRecord};
 use crate::container::running::Container;
 use crate::owner::{Life, Owner};
 use mswea_core::{Context, ExecutorError, Progress};
+
+/// How long a container that has ended is looked at, in case that it is being removed.
+const REMOVING: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// What is needed to find a container again.
 #[derive(Debug, Serialize, Deserialize)]
@@ -122,6 +127,9 @@ pub(in crate::container) async fn find(
             )));
             Ok(Ok(ready))
         }
+        Err(_) if unless(stop, vanishes(&engine, &started.id)).await? => {
+            gone("was removed".to_owned())
+        }
         Err(failed) => Err(error(format!(
             "the container `{name}` of this run can't run commands any more: {failed}; see it with `{program} logs {name}`, or remove it with `{program} rm -f {name}`: `mswea-host resume` then makes a new one",
             program = settings.executable
@@ -151,6 +159,10 @@ async fn wake(
         () if before.running => return Ok(true),
         () => ("had stopped", "start", engine.start(id).await),
     };
+    // The guardian of the killed host may have begun to remove it.
+    if tried.as_ref().is_err_and(is_gone) && vanishes(engine, id).await {
+        return Ok(false);
+    }
     let now = engine.state(id).await;
     let why = match (tried, now) {
         (_, Ok(now)) if now.running && !now.paused => {
@@ -167,6 +179,19 @@ async fn wake(
     Err(error(format!(
         "the container `{name}` of this run {was} and does not go on: {why}; run `{program} {verb} {name}` and resume again, or remove it with `{program} rm -f {name}`: `mswea-host resume` then makes a new one"
     )))
+}
+
+/// Whether a container that can't be used is gone, or is soon.
+async fn vanishes(engine: &Arc<dyn Engine>, id: &str) -> bool {
+    let began = Instant::now();
+    loop {
+        match engine.state(id).await {
+            Err(failed) => return failed.kind == EngineErrorKind::ContainerGone,
+            Ok(state) if state.running => return false,
+            Ok(_) if began.elapsed() > REMOVING => return false,
+            Ok(_) => sleep(PAUSE).await,
+        }
+    }
 }
 
 /// The record of the container, rewritten so that this process is its owner.
