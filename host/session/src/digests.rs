@@ -154,7 +154,7 @@ fn of_action(action: &Action) -> String {
 /// The JSON is the same as in the journal: keys keep their order, and numbers their values.
 fn line(kind: &str, value: &impl Serialize) -> String {
     let json = serde_json::to_vec(value).unwrap_or_default();
-    format!("{kind} {}", hex(Sha256::digest(&json)))
+    format!("{kind} {}", hex(&Sha256::digest(&json)))
 }
 
 fn open(path: &Path) -> io::Result<File> {

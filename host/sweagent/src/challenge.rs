@@ -251,7 +251,7 @@ pub(crate) fn read(path: &Path, at: &GivenAt) -> Result<ReadChallenge, SweAgentP
     ];
     let fields = fields.map(|(key, value): (&str, Value)| (key.to_owned(), value));
     // Blanks around a submission are ignored, too.
-    let sum = mswea_text::hex(Sha256::digest(flag.trim().as_bytes()));
+    let sum = mswea_text::hex(&Sha256::digest(flag.trim().as_bytes()));
     let compose = folder.join("docker-compose.yml");
     let challenge = Challenge {
         compose: compose.is_file().then_some(compose),

@@ -23,7 +23,7 @@ pub fn is_flag(submission: &str, flag: &str) -> bool {
 }
 
 fn sum_of(text: &str) -> String {
-    mswea_text::hex(Sha256::digest(text.as_bytes()))
+    mswea_text::hex(&Sha256::digest(text.as_bytes()))
 }
 
 #[cfg(test)]
