@@ -3,7 +3,7 @@
 use mswea_host::{cli, executor, plugin, secrecy};
 
 fn main() -> std::process::ExitCode {
-    // The process of a command, before it enters its sandbox, returns here and does nothing else.
+    // The process of a command, before it enters its sandbox, ends here or becomes its program.
     let mut args = std::env::args_os().skip(1);
     if args
         .next()
@@ -11,7 +11,7 @@ fn main() -> std::process::ExitCode {
     {
         executor::landlock::run(args);
     }
-    // Called first, while there are no other threads, and before anything is started.
+    // Called first, while there is only one thread, and before anything is started.
     secrecy::protect();
     if std::env::args_os()
         .nth(1)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mswea_config::{Config, Layers};
-use mswea_core::{Front, Nobody, StopSource};
+use mswea_core::{End, Front, Nobody, StopSource};
 use mswea_executor::aside;
 use mswea_run::journal::glance;
 use mswea_session::{Done, Earlier, RunOutcome, Runtime, SetupError};
@@ -16,32 +16,32 @@ use mswea_template::python::{Escapes, push_json_str};
 use crate::folder::journal_name;
 use crate::job::BatchJob;
 use crate::manifest::BatchInstance;
-use crate::outcome::{BatchResult, Severity, severity};
+use crate::outcome::{BatchResult, Severity, end_of, severity};
 use crate::settings::work_folder;
 
-/// How long a run may take to end after its time is over, beside the salvage command.
+/// The time beyond its limit in which a run has to end; the salvage command has its own time.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// How long a folder may resist its removal.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time in which a folder is removed again and again before that counts as an error.
+const REMOVAL_TIME: Duration = Duration::from_secs(5);
 
-/// What came of an attempt.
+/// How an attempt ended.
 pub(crate) enum AttemptEnd {
     /// The run has ended; its result is not written yet.
     Ended(Box<BatchResult>),
-    /// It was stopped.
+    /// The run was stopped.
     Cut,
-    /// No instance can be run. The text is for the user.
+    /// No instance of this batch can be run. The text for the user says why.
     Hopeless(String),
 }
 
-/// What is there of earlier attempts.
+/// The state in which earlier attempts have left the instance.
 enum Before {
-    /// Nothing that could be used.
+    /// Nothing that can be used.
     Nothing,
-    /// Its run has ended.
+    /// A run that has ended.
     Ended(Box<BatchResult>),
-    /// Its run was cut off, and can go on.
+    /// A run that was cut off and can be resumed.
     Going(Box<Earlier>),
 }
 
@@ -49,7 +49,7 @@ enum Before {
 pub(crate) struct Attempt<'a> {
     pub(crate) runtime: &'a Runtime,
     pub(crate) job: &'a BatchJob,
-    /// The folder of the attempt: its journal, its trajectory.
+    /// The folder of the attempt, with its journal and its trajectory.
     pub(crate) place: PathBuf,
     pub(crate) instance: &'a BatchInstance,
     /// Counts from 1.
@@ -80,7 +80,7 @@ impl Attempt<'_> {
                 let run_id = earlier.state().run_id.clone();
                 let done = self.done(&config, layers, &run_id, Some(*earlier)).await;
                 match &done.outcome {
-                    // It can't go on with these plugins or in this place.
+                    // The journal can't be resumed with these plugins or in this folder.
                     RunOutcome::Refused(SetupError::Earlier(error)) => {
                         tracing::info!("the instance `{id}` begins anew: {error}");
                         self.anew(&config, layers, &folder).await
@@ -137,7 +137,7 @@ impl Attempt<'_> {
         let Some(limit) = self.job.limits.instance_time else {
             return run.await;
         };
-        // The loop ends the run at its limit. This is for what does not come to an end.
+        // The loop ends the run at its limit. This limit is for a run that does not end then.
         let salvage = Duration::try_from_secs_f64(config.agent.salvage_timeout);
         let limit = limit + GRACE + salvage.unwrap_or_default();
         let mut timed_out = false;
@@ -159,12 +159,12 @@ impl Attempt<'_> {
         done
     }
 
-    /// What the end of a run means for the batch.
+    /// Makes the end of the attempt from the end of its run.
     async fn end(&self, done: Done) -> AttemptEnd {
         if let RunOutcome::Refused(error) = &done.outcome {
             match error {
                 SetupError::Interrupted => return AttemptEnd::Cut,
-                // These concern this instance alone.
+                // These errors concern this instance alone.
                 SetupError::Workspace(_) | SetupError::Environment(_) | SetupError::Internal(_) => {
                 }
                 error => return AttemptEnd::Hopeless(error.to_string()),
@@ -189,7 +189,7 @@ impl Attempt<'_> {
         AttemptEnd::Ended(Box::new(result))
     }
 
-    /// Looks at what is there of earlier attempts.
+    /// Reads what earlier attempts have left.
     async fn before(&self, config: &Config, layers: &Layers) -> Before {
         let journal = self.place.join(journal_name(&self.instance.id));
         let (id, number) = (self.instance.id.clone(), self.number);
@@ -197,7 +197,7 @@ impl Attempt<'_> {
         let looked = aside("journal", move || look(&journal, &id, number, can_go_on)).await;
         match looked {
             Some(Before::Going(mut earlier)) => {
-                // The plugins are those of the batch, whose digests are compared.
+                // The digests of the batch's plugins were compared when the batch was opened.
                 earlier.plugins(&[]);
                 match earlier.check_authority(layers) {
                     Ok(()) => Before::Going(earlier),
@@ -213,7 +213,7 @@ impl Attempt<'_> {
     }
 }
 
-/// Whether an environment of this config outlives the process that has made it.
+/// Whether an environment of this config still exists after the process that made it has ended.
 fn survives(config: &Config) -> bool {
     let environment = &config.environment;
     match environment.environment_class.as_str() {
@@ -253,13 +253,8 @@ fn look(journal: &Path, id: &str, number: u32, can_go_on: bool) -> Before {
                 (_, None) => Before::Nothing,
             }
         }
-        // What failed may be the environment itself.
-        Some((_, status))
-            if matches!(
-                status.as_str(),
-                "EnvironmentError" | "exit_environment_error"
-            ) =>
-        {
+        // The environment itself may be the cause, so it is not used again.
+        Some((_, status)) if matches!(end_of(&status), Some(End::Environment { .. })) => {
             Before::Nothing
         }
         _ if can_go_on => match Earlier::to_resume(journal) {
@@ -273,7 +268,7 @@ fn look(journal: &Path, id: &str, number: u32, can_go_on: bool) -> Before {
     }
 }
 
-/// Makes the folder of the instance, and an empty one to work in.
+/// Makes the folder of the instance, and an empty folder for its commands.
 fn make_folders(folder: &Path, work: Option<&Path>) -> Result<(), (PathBuf, std::io::Error)> {
     let with = |path: &Path| {
         let path = path.to_owned();
@@ -287,7 +282,7 @@ fn make_folders(folder: &Path, work: Option<&Path>) -> Result<(), (PathBuf, std:
                 Ok(()) => break,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
                 // A process of a killed host may write there until its guardian has ended it.
-                Err(_) if begun.elapsed() < PATIENCE => std::thread::sleep(PATIENCE / 50),
+                Err(_) if begun.elapsed() < REMOVAL_TIME => std::thread::sleep(REMOVAL_TIME / 50),
                 Err(error) => return Err(with(work)(error)),
             }
         }
@@ -296,8 +291,9 @@ fn make_folders(folder: &Path, work: Option<&Path>) -> Result<(), (PathBuf, std:
     Ok(())
 }
 
-/// Puts the instance's id into its trajectory, and the error that has ended its run, where tools for
-/// mini-swe-agent's look for them. Without them the trajectory is still whole, so a failure is none of the run.
+/// Writes the instance's id and the error that ended its run into its trajectory, where tools for
+/// mini-swe-agent read them. The trajectory is complete without them, so a failure here does not
+/// fail the run.
 fn name_instance(trajectory: &Path, id: &str, error: Option<&str>) {
     let key = format!("\"instance_id\": {}", json_text(id));
     let error = error.map_or_else(String::new, |error| {

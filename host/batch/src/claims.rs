@@ -1,10 +1,11 @@
-//! Claims: which worker makes which attempt at an instance, when many work on one directory.
+//! Claims: the files by which many workers on one directory agree which worker makes which attempt.
 //!
-//! All is in the folder of the instance. `claim.N` is made once by `link(2)` and never removed, so exactly one
-//! worker makes attempt N, in the folder `attempt.N`. `claim.N.beat` changes as long as its worker lives.
-//! `claim.N.free` says that the worker has given the attempt up. Another worker takes the instance over by
-//! making `claim.N+1`: at once if attempt N is given up, else only if its heartbeat is silent and the engine
-//! does not know its job. The worker of attempt N stops when it sees that claim, and publishes nothing then.
+//! All files are in the folder of the instance. `claim.N` is made once by `link(2)` and never
+//! removed, so exactly one worker makes attempt N, in the folder `attempt.N`. `claim.N.beat`
+//! changes as long as the worker lives. `claim.N.free` says that the worker has given up the
+//! attempt. Another worker takes over the instance by making `claim.N+1`: at once if attempt N was
+//! given up, else only if its heartbeat has stopped and the engine does not know the worker's job.
+//! The worker of attempt N stops when it sees that claim, and then publishes nothing.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,35 +19,37 @@ use crate::whole_file;
 
 /// The largest claim that is read.
 const LIMIT: u64 = 1 << 16;
-/// No instance has so many attempts.
+/// The highest number of an attempt.
 const MOST: u32 = 1_000_000;
 
-/// Who makes an attempt.
+/// The identity of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerName {
-    /// The engine that has started the worker: `slurm`, or `none`.
+    /// The engine that started the worker: `slurm`, or `none`.
     pub engine: String,
     /// The engine's name of the job.
     pub job: String,
-    /// When the engine has started it, as it tells it: a job that is started again has the same name.
+    /// The start time of the job as the engine reports it: a job that is started again keeps its
+    /// name.
     pub start: String,
     /// The name of the machine.
     pub host: String,
-    /// The process.
+    /// The id of the worker's process.
     pub pid: u32,
-    /// When the process began, in ticks since the machine's start.
+    /// The start of the process, in ticks since the machine's start.
     pub since: u64,
     /// A value that no other worker has.
     pub token: String,
 }
 
 impl WorkerName {
-    /// This process; `job` and `start` are the engine's.
+    /// The identity of this process. `job` and `start` are those of the engine.
     pub fn of_this_process(engine: &str, job: String, start: String) -> Self {
         let pid = std::process::id();
         let uname = rustix::system::uname();
         let name = uname.nodename().to_string_lossy();
-        // Another machine may have the same name, and a container of this one numbers of its own.
+        // Another machine may have the same name, and a container on this machine has process ids
+        // of its own.
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         Self {
@@ -60,23 +63,23 @@ impl WorkerName {
         }
     }
 
-    /// The name of its machine.
+    /// The name of the worker's machine.
     pub fn machine(&self) -> &str {
         self.host.split('/').next().unwrap_or_default()
     }
 
-    /// Whether its process has ended, if that can be seen on this machine.
+    /// Whether the worker's process has ended; none if that can't be seen from this machine.
     fn has_ended(&self, me: &Self) -> Option<bool> {
         (self.host == me.host && self.pid > 0).then(|| process_start(self.pid) != Some(self.since))
     }
 }
 
-/// When a process of this machine began.
+/// The start of a process of this machine, in ticks; none if the process has ended.
 pub(crate) fn process_start(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
-    // A zombie does nothing any more.
+    // A zombie has ended.
     if matches!(fields.next()?, "Z" | "X") {
         return None;
     }
@@ -86,9 +89,9 @@ pub(crate) fn process_start(pid: u32) -> Option<u64> {
 /// Why an attempt has been given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimRelease {
-    /// The worker had to stop. It is no fault of the instance.
+    /// The worker had to stop, through no fault of the instance.
     Released,
-    /// A fault of the infrastructure has ended it.
+    /// A fault of the infrastructure ended the attempt.
     Failed,
 }
 
@@ -101,10 +104,10 @@ impl ClaimRelease {
     }
 }
 
-/// The claims of one instance, as its folder has them.
+/// The claims of one instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClaimsOf {
-    /// The number of the last claim; 0: there is none.
+    /// The number of the last claim; 0 if there is none.
     pub(crate) last: u32,
     /// Whether the last attempt was given up.
     pub(crate) is_free: bool,
@@ -113,7 +116,7 @@ pub(crate) struct ClaimsOf {
 }
 
 impl ClaimsOf {
-    /// Looks into the folder of an instance.
+    /// Reads the claims in the folder of an instance.
     pub(crate) fn read(folder: &Path) -> io::Result<Self> {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -147,7 +150,7 @@ impl ClaimsOf {
         })
     }
 
-    /// Whether a worker makes an attempt, or has died in it.
+    /// Whether a worker is making an attempt, or died during it.
     pub(crate) fn is_taken(&self) -> bool {
         self.last > 0 && !self.is_free
     }
@@ -162,7 +165,7 @@ pub(crate) fn attempt_folder(folder: &Path, number: u32) -> PathBuf {
     folder.join(format!("attempt.{number}"))
 }
 
-/// Who has made this claim; none if it can't be read.
+/// The worker that made this claim; none if the claim can't be read.
 pub(crate) fn claimed_by(folder: &Path, number: u32) -> Option<WorkerName> {
     let text = mswea_files::read(&file(folder, number, ""), LIMIT).ok()?;
     serde_json::from_slice(&text).ok()
@@ -175,17 +178,17 @@ pub(crate) fn claim(folder: &Path, number: u32, worker: &WorkerName) -> io::Resu
     whole_file::make_among(&file(folder, number, ""), &text, &worker.token)
 }
 
-/// Shows that the worker of a claim lives.
+/// Writes the heartbeat of a claim.
 pub(crate) fn beat(folder: &Path, number: u32, count: u64) -> io::Result<()> {
     whole_file::replace(&file(folder, number, ".beat"), count.to_string().as_bytes())
 }
 
-/// Gives an attempt up.
+/// Gives up an attempt.
 pub(crate) fn give_up(folder: &Path, number: u32, why: ClaimRelease) -> io::Result<()> {
     whole_file::replace(&file(folder, number, ".free"), why.text().as_bytes())
 }
 
-/// For how long a failed attempt is over; none if the attempt has not failed.
+/// The time since a failed attempt ended; none if the attempt has not failed.
 pub(crate) fn failed_for(folder: &Path, number: u32) -> Option<Duration> {
     let path = file(folder, number, ".free");
     let text = fs::read_to_string(&path).ok()?;
@@ -194,33 +197,34 @@ pub(crate) fn failed_for(folder: &Path, number: u32) -> Option<Duration> {
     (text.trim() == ClaimRelease::Failed.text()).then(|| changed.elapsed().unwrap_or_default())
 }
 
-/// Whether another worker has taken the instance over. The file is opened: a network file system may answer
-/// from its memory that there is none.
+/// Whether another worker has taken over the instance. The file is opened, because a network file
+/// system may answer from its cache that the file does not exist.
 pub(crate) fn is_fenced(folder: &Path, number: u32) -> bool {
     fs::File::open(file(folder, number + 1, "")).is_ok()
 }
 
-/// What a worker knows of the heartbeats of others, by its own clock.
+/// The observed heartbeats of other workers, timed by this worker's own clock.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     beats: HashMap<String, (u32, String, Instant)>,
 }
 
-/// What is known of the worker of a claim.
+/// The state of the worker of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HolderLife {
-    /// It has shown that it lives, or may still do so.
+    /// The worker lives, or may still live.
     Living,
-    /// Its heartbeat is silent for one lease: the engine decides.
+    /// The heartbeat has stopped for one lease. The engine decides whether the worker has ended.
     Silent,
-    /// Its heartbeat is silent for four leases: this decides if no engine does.
+    /// The heartbeat has stopped for four leases. The worker counts as ended if no engine can be
+    /// asked.
     LongSilent,
-    /// Its process has ended.
+    /// The worker's process has ended.
     Ended,
 }
 
 impl Observed {
-    /// Looks at the heartbeat of an attempt.
+    /// Reads the heartbeat of an attempt.
     pub(crate) fn life(
         &mut self,
         (id, folder): (&str, &Path),
@@ -239,7 +243,7 @@ impl Observed {
         match by.and_then(|by| by.has_ended(me)) {
             Some(true) => HolderLife::Ended,
             _ if silent >= lease * 4 => HolderLife::LongSilent,
-            // A process of this machine that is there is frozen, or its disk is.
+            // The process exists on this machine, so it is frozen or its disk does not answer.
             None if silent >= lease => HolderLife::Silent,
             _ => HolderLife::Living,
         }
@@ -298,17 +302,17 @@ mod tests {
         let lease = Duration::from_millis(20);
         let mut life = |number, lease| observed.life(("i", &folder), number, &me, lease);
 
-        // A process of this machine that lives is not dead before four leases.
+        // A living process of this machine does not count as ended before four leases.
         claim(&folder, 1, &worker("a")).unwrap();
         assert_eq!(life(1, Duration::from_secs(9)), HolderLife::Living);
-        // One that has ended is dead at once.
+        // A process that has ended counts as ended at once.
         let gone = WorkerName {
             since: 1,
             ..worker("b")
         };
         claim(&folder, 2, &gone).unwrap();
         assert_eq!(life(2, Duration::from_secs(9)), HolderLife::Ended);
-        // Of another machine only the heartbeat is known.
+        // Of a worker on another machine, only the heartbeat is known.
         let elsewhere = WorkerName {
             host: "there".to_owned(),
             ..worker("c")

@@ -18,7 +18,7 @@ pub struct BatchComparison {
     pub only_in_second: usize,
     /// Compared instances that both have solved.
     pub both: usize,
-    /// Compared instances that none has solved.
+    /// Compared instances that neither has solved.
     pub neither: usize,
     /// Ids that the first batch has solved and the second one has not.
     pub first: Vec<String>,
@@ -76,8 +76,8 @@ impl BatchComparison {
     }
 }
 
-/// The two-sided exact sign test: how probable it is that of all pairs that differ, so many or more fall on
-/// one side.
+/// The two-sided exact sign test: the probability that, of all pairs that differ, at least as many
+/// are on one side.
 #[allow(clippy::cast_precision_loss, reason = "counts of instances")]
 fn sign_test(one: usize, other: usize) -> f64 {
     let pairs = one + other;

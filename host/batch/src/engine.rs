@@ -1,4 +1,4 @@
-//! What the engine that has started the workers knows of them.
+//! The engine that started the workers, and its answers about their jobs.
 
 use std::collections::HashSet;
 use std::process::Stdio;
@@ -8,23 +8,23 @@ use tokio::process::Command;
 
 use crate::claims::WorkerName;
 
-/// How long an engine may take to answer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// The time limit for an answer of the engine.
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// States in which processes of a job may run.
 const ALIVE: &str = "RUNNING,COMPLETING,SUSPENDED,STOPPED";
 
-/// The engine that starts workers, and starts them again.
+/// The engine that starts workers and restarts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchEngine {
-    /// None that could be asked.
+    /// No engine that can be asked.
     None,
     /// Slurm.
     Slurm,
 }
 
 impl BatchEngine {
-    /// The engine that has started this process.
+    /// The engine that started this process.
     pub fn found() -> Self {
         match std::env::var_os("SLURM_JOB_ID") {
             Some(_) => Self::Slurm,
@@ -50,7 +50,8 @@ impl BatchEngine {
         match self {
             Self::None => None,
             Self::Slurm => {
-                // All jobs at once: with one id, an unknown job looks like an engine that does not answer.
+                // All jobs are asked for at once: the error for one unknown job can't be told from
+                // an engine that does not answer.
                 let text = query(&["-h", "-t", ALIVE, "-o", "%i|%S"]).await?;
                 let jobs = text.lines().filter_map(|line| line.trim().split_once('|'));
                 Some(
@@ -62,7 +63,7 @@ impl BatchEngine {
     }
 }
 
-/// Whether one of the jobs is the worker's. A start that is not known fits all.
+/// Whether the worker's job is one of these. An unknown start equals every start.
 pub(crate) fn is_among(worker: &WorkerName, alive: &HashSet<(String, String)>) -> bool {
     match worker.start.as_str() {
         "" => alive.iter().any(|(job, _)| *job == worker.job),
@@ -89,7 +90,7 @@ async fn query(arguments: &[&str]) -> Option<String> {
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true);
-    let asked = tokio::time::timeout(PATIENCE, command.output()).await;
+    let asked = tokio::time::timeout(TIME_LIMIT, command.output()).await;
     let output = asked.ok()?.ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     output.status.success().then_some(text)

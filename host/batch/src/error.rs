@@ -3,17 +3,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a batch can't be opened, or can't go on.
+/// Why a batch can't be opened or continued.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
     /// A file of the batch can't be read or written.
     #[error("can't {doing} `{}`: {error}", path.display())]
     Io {
-        /// What was to be done.
+        /// The operation, for the message.
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
     /// The disk of the batch is full.
@@ -22,11 +22,11 @@ pub enum BatchError {
         path.display()
     )]
     Full {
-        /// What was to be done.
+        /// The operation, for the message.
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The instances, the flags or the directory can't be used; the text names the place and the remedy.
@@ -50,7 +50,7 @@ impl BatchError {
     }
 }
 
-/// Whether there is no room for a file.
+/// Whether the error means that the disk is full.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),

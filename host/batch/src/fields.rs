@@ -1,5 +1,5 @@
-//! Makes instances of the rows of a file: which fields, or templates of them, are the id, the task, the
-//! image and the repository.
+//! Makes instances from the rows of a file: the usual fields, or templates, give the id, the task,
+//! the image and the repository.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,7 +12,7 @@ use crate::manifest::{BatchInstance, check_id};
 use crate::select::Picked;
 use crate::swebench::image_name;
 
-/// The fields that are the id if no template is given; the first one that a row has.
+/// The fields for the id if no template is given; the first one that the row has is used.
 const ID: &[&str] = &["instance_id", "id"];
 /// The same for the task.
 const TASK: &[&str] = &["problem_statement", "task"];
@@ -22,21 +22,22 @@ const IMAGE: &[&str] = &["image_name", "docker_image", "image"];
 /// Jinja templates with the fields of a row as variables; unset: the usual fields.
 #[derive(Clone, Debug, Default)]
 pub struct FieldTemplates {
-    /// Of the id.
+    /// For the id.
     pub id: Option<String>,
-    /// Of the task.
+    /// For the task.
     pub task: Option<String>,
-    /// Of the image; an empty result is no image.
+    /// For the image; an empty result means no image.
     pub image: Option<String>,
-    /// Of the repository; unset: none.
+    /// For the repository; unset: none.
     pub repo: Option<String>,
-    /// Of the commit; unset: none.
+    /// For the commit; unset: none.
     pub base_commit: Option<String>,
     /// `run.env_startup_command`.
     pub startup: Option<String>,
     /// Whether a row without an image gets that of SWE-bench.
     pub swebench: bool,
-    /// The columns of the data set: templates see a row without one of them as having nothing there.
+    /// The columns of the data set. In a row without one of them, the template's variable is
+    /// undefined.
     pub columns: BTreeSet<String>,
 }
 
@@ -44,7 +45,7 @@ pub struct FieldTemplates {
 #[derive(Clone, Debug)]
 pub struct NamedRow {
     id: String,
-    /// Its number in the file, from 1.
+    /// The row's number in the file, from 1.
     number: usize,
     fields: Object,
 }
@@ -59,7 +60,7 @@ impl FieldTemplates {
     /// Gives the rows their ids.
     ///
     /// # Errors
-    /// [`BatchError::Refused`] if a row has no id, one that can't be used, or that of another row.
+    /// [`BatchError::Refused`] if a row has no id, an invalid id, or the id of another row.
     pub fn named(
         &self,
         rows: Vec<Object>,
@@ -97,7 +98,8 @@ impl FieldTemplates {
             number,
             mut fields,
         } = row;
-        // Here, where only one row has them: a data set may have many rows of few columns each.
+        // Only this row gets a value for every column: a data set may have many rows, each with few
+        // of the columns.
         let templates = [&self.task, &self.image, &self.repo, &self.base_commit];
         if templates.iter().any(|it| it.is_some()) || self.startup.is_some() {
             for name in &self.columns {
@@ -135,7 +137,7 @@ impl FieldTemplates {
     }
 }
 
-/// The text of the first of these fields that is there. A number is one, too.
+/// The text of the first of these fields that the row has. A number counts as text.
 fn first(fields: &Object, names: &[&str]) -> Option<String> {
     names.iter().find_map(|name| match fields.get(*name)? {
         Value::String(text) if !text.is_empty() => Some(text.clone()),

@@ -1,35 +1,36 @@
-//! What has to be free on this machine before an instance begins: memory, and room on the disk of the batch.
-//! Without it a batch would have the kernel end other people's processes, or fill a disk that others write to.
+//! The memory and the disk space that must be free on this machine before an instance begins.
+//! Without this check, a batch could make the kernel kill processes of other users, or fill a disk
+//! that others use.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mswea_executor::aside;
 
-/// What was seen holds for so long.
+/// How long a measurement is used.
 const FRESH: Duration = Duration::from_secs(1);
-/// How often it is looked at while too little is free.
+/// The interval between measurements while too little is free.
 pub(crate) const RECHECK: Duration = Duration::from_secs(5);
-/// If nothing runs and too little is free for so long, the batch ends: it would wait for others.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The time after which the batch ends if too little is free and none of its instances runs.
+const LONGEST_SHORTAGE: Duration = Duration::from_secs(60);
 const MIB: u64 = 1 << 20;
 
-/// The least that has to be free.
+/// The minimum that must be free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineFloor {
     /// Memory in MiB; 0: any.
     pub memory: u64,
-    /// Room on the disk of the batch, in MiB; 0: any.
+    /// Space on the disk of the batch, in MiB; 0: any.
     pub disk: u64,
 }
 
-/// Looks at the machine, now and then.
+/// Measures what is free, at most once per [`FRESH`].
 pub(crate) struct FloorWatch {
     floor: MachineFloor,
     dir: PathBuf,
     seen: Option<(Instant, Option<String>)>,
     short_since: Option<Instant>,
-    /// Whether the watcher was told.
+    /// Whether the watcher was told that too little is free.
     told: bool,
 }
 
@@ -38,7 +39,7 @@ pub(crate) struct FloorWatch {
 pub(crate) enum MayBegin {
     Yes,
     NotYet,
-    /// It does not get better, and nothing of this batch runs.
+    /// Too little has been free for too long, while nothing of this batch runs. The text says what.
     Never(String),
 }
 
@@ -53,7 +54,8 @@ impl FloorWatch {
         }
     }
 
-    /// Whether an instance may begin while so many are running. `said` is told once what is too little.
+    /// Whether an instance may begin while `running` others run. `said` is called once with what is
+    /// too little.
     pub(crate) async fn may_begin(
         &mut self,
         running: usize,
@@ -77,7 +79,7 @@ impl FloorWatch {
             return MayBegin::Yes;
         };
         let since = *self.short_since.get_or_insert_with(Instant::now);
-        if running == 0 && since.elapsed() >= PATIENCE {
+        if running == 0 && since.elapsed() >= LONGEST_SHORTAGE {
             return MayBegin::Never(format!(
                 "{short}; free some, or set a lower number, and the same command goes on"
             ));
@@ -89,7 +91,7 @@ impl FloorWatch {
     }
 }
 
-/// What is too little; none if there is enough, or if the machine does not tell.
+/// The resource of which too little is free; none if enough is free, or if that can't be measured.
 fn short(floor: &MachineFloor, dir: &Path) -> Option<String> {
     if let Some(free) = free_memory().filter(|free| *free < floor.memory) {
         return Some(format!(
@@ -105,7 +107,7 @@ fn short(floor: &MachineFloor, dir: &Path) -> Option<String> {
     ))
 }
 
-/// In MiB: of the machine, or of the control group that this process is limited by.
+/// Free memory in MiB: of the machine, or of the control group that limits this process.
 fn free_memory() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok();
     let machine = machine.and_then(|text| available(&text));
@@ -124,8 +126,8 @@ fn available(text: &str) -> Option<u64> {
     Some(kib / 1024)
 }
 
-/// The memory that the group of this process may still use, as a container sees it. The pages of files count as
-/// free, because they are given back first.
+/// The memory that a control group may still use. Pages of files count as free, because the kernel
+/// frees them first.
 fn group_memory(group: &Path) -> Option<u64> {
     let number = |name: &str| -> Option<u64> {
         let text = std::fs::read_to_string(group.join(name)).ok()?;
@@ -140,7 +142,7 @@ fn group_memory(group: &Path) -> Option<u64> {
     Some(most.saturating_sub(used.saturating_sub(files)) / MIB)
 }
 
-/// In MiB, for a user who is not root.
+/// Free disk space in MiB, for a user who is not root.
 fn free_disk(dir: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(dir).ok()?;
     Some(stat.f_bavail.saturating_mul(stat.f_frsize) / MIB)
@@ -187,9 +189,9 @@ mod tests {
             let mut short = FloorWatch::new(&floor, &folder);
             assert_eq!(short.may_begin(1, &said).await, MayBegin::NotYet);
             assert_eq!(short.may_begin(0, &said).await, MayBegin::NotYet);
-            short.short_since = Instant::now().checked_sub(PATIENCE);
+            short.short_since = Instant::now().checked_sub(LONGEST_SHORTAGE);
             assert_eq!(short.may_begin(1, &said).await, MayBegin::NotYet);
-            // A higher number, which helps with other limits of a batch, would not help.
+            // The message must not propose a higher number: here that would not help.
             let MayBegin::Never(text) = short.may_begin(0, &said).await else {
                 panic!("{name}")
             };

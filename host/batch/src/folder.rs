@@ -1,4 +1,4 @@
-//! The directory of a batch. One process at a time works in it: it holds a lock that ends with it.
+//! The directory of a batch. One process at a time works in it, and holds a lock until it ends.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
@@ -13,10 +13,10 @@ use crate::outcome::BatchResult;
 
 const MANIFEST: &str = "manifest.jsonl";
 const FROZEN: &str = "batch.json";
-/// Where the folders go whose instances are run again.
+/// The folder for the folders of instances that are run again.
 const REDONE: &str = ".redone";
 
-/// A directory that this process works in.
+/// A batch directory that this process has locked.
 #[derive(Debug)]
 pub struct BatchFolder {
     path: PathBuf,
@@ -28,13 +28,13 @@ pub struct BatchFolder {
 /// Which instances with a result are run again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Redo {
-    /// All.
+    /// All of them.
     pub existing: bool,
-    /// Those that an error has ended.
+    /// The instances that ended with an error.
     pub failed: bool,
-    /// Those whose environment could not be made.
+    /// The instances whose environment could not be made.
     pub not_begun: bool,
-    /// Those with one of these exit statuses.
+    /// The instances with one of these exit statuses.
     pub statuses: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ pub struct FolderState {
     pub instances: Vec<BatchInstance>,
     /// The results that there are.
     pub results: Vec<BatchResult>,
-    /// Who works on it, if anybody does.
+    /// The worker that works on the instance, if any.
     pub worker: Option<String>,
     /// The ids of the instances that were begun and have no result.
     pub begun: Vec<String>,

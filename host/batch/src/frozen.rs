@@ -1,5 +1,6 @@
-//! What all runs of a batch have in common, as it was when the batch began: the config, and the digests
-//! of its plugins. Another config in the same directory would make results that can't be compared.
+//! What all runs of a batch have in common, recorded when the batch began: the config, and the
+//! digests of its plugins. With another config in the same directory, the results could not be
+//! compared.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::whole_file;
 /// The largest file that is read.
 const LIMIT: u64 = 64 << 20;
 const FORMAT: &str = "mswea-batch-1";
-/// The keys that each instance sets, or that do not change what an instance's run is.
+/// The keys that each instance sets, or that do not change the run of an instance.
 const OWN_KEYS: &[(&str, &str)] = &[
     ("agent", "output_path"),
     ("run", "task"),
@@ -26,7 +27,7 @@ const OWN_KEYS: &[(&str, &str)] = &[
     ("workspace", "repo"),
     ("workspace", "base_commit"),
 ];
-/// How much of a value is shown.
+/// How many characters of a value a message shows.
 const SHOWN: usize = 60;
 
 /// The file `batch.json`.
@@ -35,7 +36,7 @@ pub struct FrozenBatch {
     format: String,
     /// The version of the host that began the batch.
     host_version: String,
-    /// The config without secrets, and without what each instance has of its own.
+    /// The config without secrets, and without the values that differ between instances.
     config: Value,
     /// Name, kind and digest of each plugin.
     plugins: Vec<Value>,
@@ -45,7 +46,7 @@ pub struct FrozenBatch {
 /// wrong config is found before the first instance begins.
 ///
 /// # Errors
-/// [`BatchError::Setup`] if a run can't be made of the config.
+/// [`BatchError::Setup`] if no run can be made from the config.
 pub async fn preflight(runtime: &Runtime, job: &BatchJob) -> Result<FrozenBatch, BatchError> {
     let shape = job.config.any();
     let mut config = shape.config.clone();
@@ -93,7 +94,7 @@ fn identities(plugins: &Value) -> Vec<Value> {
 }
 
 impl FrozenBatch {
-    /// Reads the file of a batch's directory, which must have one.
+    /// Reads the file of a batch's directory. A missing file is an error.
     pub(crate) fn of_folder(folder: &Path) -> Result<Self, BatchError> {
         Self::read(&folder.join("batch.json"))?.ok_or_else(|| {
             BatchError::Refused(format!(
@@ -103,7 +104,7 @@ impl FrozenBatch {
         })
     }
 
-    /// Reads it; none if there is no file.
+    /// Reads the file; none if it does not exist.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, BatchError> {
         let text = match mswea_files::read(path, LIMIT) {
             Ok(text) => text,
@@ -147,7 +148,7 @@ impl FrozenBatch {
         }
     }
 
-    /// What differs in `now`, one line each.
+    /// The differences to `now`, one line each.
     pub(crate) fn differences(&self, now: &Self) -> Vec<String> {
         let mut lines = Vec::new();
         compare("", &self.config, &now.config, &mut lines);

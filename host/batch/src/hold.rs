@@ -1,4 +1,5 @@
-//! Who holds the directory of a batch: one process alone, or many workers; and what its file system can do.
+//! The lock of a batch's directory, held by one process alone or shared by many workers, and the
+//! checks of its file system.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
@@ -9,11 +10,13 @@ use crate::error::{BatchError, is_full};
 use crate::whole_file;
 
 const LOCK: &str = ".lock";
-/// A process that only looks holds the lock for a moment.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// The pause between attempts to lock: a process that only reads the batch holds the lock for a
+/// moment.
+const PAUSE: Duration = Duration::from_millis(20);
 const ATTEMPTS: u32 = 25;
 
-/// A directory with other files is not used by mistake.
+/// Checks that the directory is that of a batch, so that a directory with other files is not used
+/// by mistake.
 pub(crate) fn check_kind(path: &Path) -> Result<(), BatchError> {
     let ours = ["batch.json", "manifest.jsonl", LOCK];
     // mini-swe-agent may have been stopped before its first result.
@@ -34,7 +37,7 @@ pub(crate) fn check_kind(path: &Path) -> Result<(), BatchError> {
     }
 }
 
-/// Files have to be replaced whole.
+/// Checks that the file system can replace a file by renaming.
 pub(crate) fn check_rename(path: &Path) -> Result<(), BatchError> {
     let probe = path.join(".probe");
     fs::write(&probe, b"1").map_err(BatchError::io("write to", path))?;
@@ -64,7 +67,7 @@ pub(crate) fn lock(path: &Path) -> Result<File, BatchError> {
     for attempt in 1.. {
         match lock.try_lock() {
             Ok(()) => break,
-            Err(TryLockError::WouldBlock) if attempt < ATTEMPTS => std::thread::sleep(PATIENCE),
+            Err(TryLockError::WouldBlock) if attempt < ATTEMPTS => std::thread::sleep(PAUSE),
             Err(TryLockError::WouldBlock) => {
                 return Err(BatchError::Refused(format!(
                     "another process works on `{}`{}: wait for its end, or stop it (Ctrl-C); `mswea-host batch status` shows how far it is",
@@ -75,14 +78,15 @@ pub(crate) fn lock(path: &Path) -> Result<File, BatchError> {
             Err(TryLockError::Error(error)) => return Err(BatchError::io("lock", &file)(error)),
         }
     }
-    // Only for messages.
+    // The file's text is used in messages only.
     let told = format!("process {}", std::process::id());
     let _ = lock.set_len(0);
     let _ = lock.rewind().and_then(|()| lock.write_all(told.as_bytes()));
     Ok(lock)
 }
 
-/// Workers share the directory, and keep `batch run` out of it where locks reach.
+/// Locks the directory for one of many workers, which share it. On file systems where locks work,
+/// this excludes `batch run`.
 pub(crate) fn shared_lock(path: &Path) -> Result<File, BatchError> {
     let file = path.join(LOCK);
     let mut options = OpenOptions::new();
@@ -91,7 +95,7 @@ pub(crate) fn shared_lock(path: &Path) -> Result<File, BatchError> {
     for _ in 0..ATTEMPTS {
         match lock.try_lock_shared() {
             Ok(()) => return Ok(lock),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(PATIENCE),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
             Err(TryLockError::Error(error)) => {
                 tracing::warn!("`{}` can't be locked: {error}", file.display());
                 return Ok(lock);
@@ -104,7 +108,7 @@ pub(crate) fn shared_lock(path: &Path) -> Result<File, BatchError> {
     )))
 }
 
-/// Claims and results are made by hard links.
+/// Checks that the file system has hard links, by which claims and results are made.
 pub(crate) fn check_links(path: &Path) -> Result<(), BatchError> {
     let own = format!("{}-{}", std::process::id(), mswea_session::new_run_id());
     let probe = path.join(format!(".probe-{own}"));

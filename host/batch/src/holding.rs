@@ -1,4 +1,5 @@
-//! The attempts that this worker makes: it shows that it lives, and stops those that others have taken over.
+//! The attempts of this worker: writes their heartbeats, and stops those that other workers have
+//! taken over.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,7 +9,7 @@ use mswea_core::StopSource;
 
 use crate::claims::{beat, is_fenced};
 
-/// How often it is looked whether another worker has taken an instance over.
+/// The interval between checks whether another worker has taken over an instance.
 const LOOK: Duration = Duration::from_secs(1);
 
 struct HeldClaim {
@@ -30,7 +31,7 @@ impl Holding {
     /// Begins to write heartbeats, on a thread that ends with the last reference.
     ///
     /// # Errors
-    /// If the thread can't be started.
+    /// The system's error if the thread can't be started.
     pub(crate) fn start(lease: Duration) -> std::io::Result<Arc<Self>> {
         let holding = Arc::new(Self {
             held: Mutex::default(),
@@ -43,7 +44,7 @@ impl Holding {
         Ok(holding)
     }
 
-    /// An attempt begins. `stop` ends its run.
+    /// Adds an attempt. `stop` stops its run.
     pub(crate) fn add(&self, folder: PathBuf, number: u32, stop: Arc<StopSource>) {
         let _ = beat(&folder, number, 0);
         self.lock().push(HeldClaim {
@@ -55,7 +56,7 @@ impl Holding {
         });
     }
 
-    /// An attempt has ended. Returns whether it still was this worker's.
+    /// Removes an attempt that has ended. Returns whether it was still this worker's.
     pub(crate) fn remove(&self, folder: &PathBuf) -> bool {
         let mut held = self.lock();
         let place = held.iter().position(|it| it.folder == *folder);
@@ -69,7 +70,8 @@ impl Holding {
     }
 
     fn look(&self, count: u64, is_time: bool) {
-        // A file system that does not answer must not hold up whoever begins or ends an attempt.
+        // The lock is not held during I/O: a file system that does not answer must not delay an
+        // attempt that begins or ends.
         let held: Vec<(PathBuf, u32)> = {
             let held = self.lock();
             held.iter()
@@ -86,7 +88,7 @@ impl Holding {
         }
     }
 
-    /// Stops the attempt in this folder if it is not this worker's any more.
+    /// Stops the attempt in this folder if another worker has taken it over.
     pub(crate) fn check(&self, folder: &Path) {
         let number = {
             let held = self.lock();
@@ -98,7 +100,7 @@ impl Holding {
         let Some(claim) = held.iter_mut().find(|it| it.folder == folder) else {
             return;
         };
-        // After that time another worker may take it over.
+        // A whole lease after the last heartbeat, another worker may take over the instance.
         let is_late = claim.written.elapsed() > self.lease / 2;
         if (is_lost || is_late) && !claim.is_stopped {
             let why = match is_lost {

@@ -1,4 +1,4 @@
-//! What the runs of a batch have in common, and how the batch is worked on.
+//! The common settings of the runs of a batch, and the limits of the work on it.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::floor::MachineFloor;
 use crate::manifest::BatchInstance;
 use crate::settings::BatchConfig;
 
-/// What the runs of a batch have in common.
+/// The common settings of the runs of a batch.
 #[derive(Debug)]
 pub struct BatchJob {
     /// The config.
@@ -29,17 +29,17 @@ pub struct BatchJob {
     pub fsync: bool,
     /// As [`Job::guard_program`].
     pub guard_program: Option<PathBuf>,
-    /// When it stops, and how often it tries.
+    /// Limits and retries.
     pub limits: BatchLimits,
-    /// What takes the place of a single run for each instance, if something does.
+    /// Replaces the single run of each instance, if set.
     pub course: Option<Arc<dyn InstanceCourse>>,
-    /// What completes the tasks, if something does.
+    /// Completes the tasks, if set.
     pub completion: Option<Arc<dyn TaskCompletion>>,
 }
 
-/// Completes the task of an instance when its run begins, with what is fetched for it.
+/// Completes the task of an instance when its run begins, with data that is fetched for it.
 pub trait TaskCompletion: Debug + Send + Sync {
-    /// The task of the run; that of the manifest if it is stopped meanwhile.
+    /// The task of the run; the task of the manifest if the run is stopped meanwhile.
     fn task<'a>(
         &'a self,
         instance: &'a BatchInstance,
@@ -47,10 +47,10 @@ pub trait TaskCompletion: Debug + Send + Sync {
     ) -> Pin<Box<dyn Future<Output = String> + Send + 'a>>;
 }
 
-/// How an instance is worked on, if not with a single run.
+/// The work on an instance, where that is not a single run.
 pub trait InstanceCourse: Debug + Send + Sync {
-    /// Works on an instance to its end. `folder` is for its files; those that a run would leave there are the
-    /// result's.
+    /// Works on an instance until it ends. Its files go into `folder`; the result names those that
+    /// a single run would have there.
     fn run<'a>(
         &'a self,
         runtime: &'a Runtime,
@@ -88,16 +88,16 @@ pub struct BatchLimits {
     pub workers: usize,
     /// How often an instance is tried again after a fault of the infrastructure.
     pub retries: u32,
-    /// The wait before that; it doubles each time.
+    /// The wait before the first retry; it doubles each time.
     pub retry_wait: Duration,
-    /// The time of one instance.
+    /// The time limit of one instance.
     pub instance_time: Option<Duration>,
-    /// After so many failures in a row no further instance begins; 0: never.
+    /// After so many failures in a row no further instance begins; 0: no limit.
     pub failures_in_a_row: u32,
-    /// Dollars of all instances of the batch; 0: no limit.
+    /// The limit of dollars for all instances together; 0: no limit.
     pub cost: f64,
-    /// Queries of all instances of the batch; 0: no limit.
+    /// The limit of queries for all instances together; 0: no limit.
     pub calls: u64,
-    /// What has to be free on the machine before an instance begins.
+    /// The minimum of memory and disk space that must be free before an instance begins.
     pub floor: MachineFloor,
 }

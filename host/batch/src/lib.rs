@@ -1,8 +1,8 @@
-//! Many runs: a batch is a directory with a manifest (one line per instance), a frozen config, a folder
-//! per instance with its journal and trajectory, and results that are made from these.
+//! Many runs: a batch is a directory with a manifest (one line per instance), a frozen config, a
+//! folder per instance with its journal and trajectory, and results that are made from these.
 //!
-//! A batch can be killed at any point. The next worker goes on where it stood: an instance with a result
-//! is not run again, and every instance gets exactly one result.
+//! A batch can be killed at any point. The next worker continues it: an instance with a result is
+//! not run again, and every instance gets exactly one result.
 //!
 //! [`BatchFolder`] is the directory, [`work`] gives each instance its result.
 

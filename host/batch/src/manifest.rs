@@ -1,4 +1,4 @@
-//! The manifest: one JSON line per instance, with everything that tells its run from the others'.
+//! The manifest: one JSON line per instance, with everything that differs between the runs.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -11,9 +11,10 @@ use crate::whole_file;
 
 /// The largest manifest that is read.
 const LIMIT: u64 = 4 << 30;
-/// File systems take names of 255 bytes, and the journal's name is longer than the id.
+/// The longest id. File systems take names of 255 bytes, and the journal's name is longer than the
+/// id.
 const LONGEST_ID: usize = 200;
-/// What stands beside the folders of the instances.
+/// Names in the batch's directory that are not folders of instances.
 const OWN_NAMES: &[&str] = &[
     "batch.json",
     "manifest.jsonl",
@@ -45,7 +46,7 @@ pub struct BatchInstance {
 /// Whether an id can be the name of a folder.
 ///
 /// # Errors
-/// The reason why not.
+/// The reason why it can't be one, as text for the user.
 pub fn check_id(id: &str) -> Result<(), String> {
     let reason = match id {
         "" => "is empty",
@@ -65,7 +66,7 @@ pub fn check_id(id: &str) -> Result<(), String> {
     ))
 }
 
-/// Reads a manifest; one that is not there is empty.
+/// Reads a manifest; a missing file is an empty manifest.
 pub(crate) fn read(path: &Path) -> Result<Vec<BatchInstance>, BatchError> {
     let text = match mswea_files::read_text(path, LIMIT) {
         Ok(text) => text,
@@ -80,7 +81,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<BatchInstance>, BatchError> {
         })?;
         instances.push(instance);
     }
-    // An id from elsewhere could lead out of the directory, and two runs in one folder would spoil both.
+    // An id in a file from elsewhere could name a path outside of the directory, and two runs in
+    // one folder would overwrite each other's files.
     let mut ids = HashSet::with_capacity(instances.len());
     for (index, instance) in instances.iter().enumerate() {
         check_id(&instance.id).map_err(|reason| changed(path, index, &reason))?;
@@ -111,7 +113,8 @@ pub(crate) fn write(path: &Path, instances: &[BatchInstance]) -> Result<(), Batc
     whole_file::replace(path, text.as_bytes()).map_err(BatchError::io("write", path))
 }
 
-/// The known instances and the new ones behind them. One that is known must be what it was.
+/// The known instances, followed by the new ones. An instance that is already known must be
+/// unchanged.
 pub(crate) fn joined(
     known: Vec<BatchInstance>,
     given: &[BatchInstance],

@@ -1,4 +1,4 @@
-//! One batch made of several that have worked on parts of it.
+//! Merges several batches, each of which has worked on a part of the instances, into one.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,8 +11,8 @@ use crate::manifest;
 use crate::outcome::BatchResult;
 use crate::whole_file;
 
-/// Copies the results, journals and trajectories of `parts` into the directory `into`. Returns how many
-/// results have been copied. It may be repeated: what is there is not copied again.
+/// Copies the results, journals and trajectories of `parts` into the directory `into`. Returns how
+/// many results were copied. It may be repeated: files that exist are not copied again.
 ///
 /// # Errors
 /// [`BatchError`] if a part is no batch, has another config than the first one (unless `accepts`), two parts

@@ -1,9 +1,9 @@
-//! The result of an instance: what is left of its run for preds, reports and the next worker.
+//! The result of an instance: the data of its run that predictions, reports and later workers use.
 
 use std::path::Path;
 
-use mswea_core::Usage;
-use mswea_run::State;
+use mswea_core::{End, ErrorClass, ModelFailure, Usage};
+use mswea_run::{AgentRules, State};
 use mswea_session::{Done, RunOutcome};
 use serde::{Deserialize, Serialize};
 
@@ -33,46 +33,91 @@ pub struct BatchResult {
     pub usage: Usage,
     /// The time of the run in seconds.
     pub seconds: f64,
-    /// How often a run was begun or resumed by the process that wrote this.
+    /// How many runs the process that wrote this has begun or resumed for the instance.
     pub attempts: u32,
-    /// The run.
+    /// The id of the run.
     pub run_id: String,
 }
 
-/// What an exit status means for the batch.
+/// The meaning of an exit status for the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The agent has ended, well or badly.
     Ended,
-    /// An error has ended the run, and would end it again.
+    /// An error ended the run, and would end it again.
     Failed,
-    /// The machine, the network or the provider has ended the run: worth another attempt.
+    /// The machine, the network or the provider ended the run: another attempt may succeed.
     Infrastructure,
     /// The run was stopped: there is no result.
     Cut,
 }
 
-/// What an exit status means for the batch.
+/// The meaning of an exit status for the batch.
 pub fn severity(exit_status: &str) -> Severity {
-    match exit_status {
-        "Submitted" | "LimitsExceeded" | "TimeExceeded" | "RepeatedFormatError"
-        // The history of this instance was too long or was refused; others are not concerned.
-        | "ContextWindowExceededError" | "ContentPolicyViolationError"
-        // Of runs under SWE-agent's rules.
-        | "exit_cost" | "exit_total_execution_time" | "exit_format" | "exit_forfeit" | "exit_command"
-        | "exit_command_timeout" | "exit_context" => Severity::Ended,
-        "exit_environment_error" => Severity::Infrastructure,
-        status if status.starts_with("submitted") => Severity::Ended,
-        "EnvironmentError" | "RateLimitError" | "InternalServerError" | "ServiceUnavailableError"
-        | "Timeout" | "APIConnectionError" | "JournalError" => Severity::Infrastructure,
-        // `RuntimeError`: a limit of all runs of the process, which says nothing about this one.
-        "Interrupted" | "RuntimeError" => Severity::Cut,
-        _ => Severity::Failed,
+    // This includes `submitted (exit_cost)`, after the salvage command.
+    let is_submitted =
+        exit_status.starts_with(&AgentRules::SweAgent.exit_status(&End::Submitted, false));
+    match end_of(exit_status) {
+        _ if is_submitted => Severity::Ended,
+        Some(end) => severity_of(&end),
+        None => Severity::Failed,
+    }
+}
+
+/// The end with this exit status, under the rules of either agent. None for a run that was refused
+/// before it began, and for the exit statuses of other programs.
+pub(crate) fn end_of(exit_status: &str) -> Option<End> {
+    let rules = [AgentRules::Mini, AgentRules::SweAgent];
+    End::each().find(|end| {
+        let mut names = rules.iter().map(|rules| rules.exit_status(end, false));
+        names.any(|name| name == exit_status)
+    })
+}
+
+fn severity_of(end: &End) -> Severity {
+    match end {
+        End::Submitted
+        | End::LimitsExceeded
+        | End::TimeExceeded
+        | End::RepeatedFormatError
+        | End::Forfeited
+        | End::ExitCommand
+        | End::RepeatedTimeouts
+        | End::ExecutionTimeExceeded => Severity::Ended,
+        // A limit of all runs of the process says nothing about this run.
+        End::Interrupted | End::GlobalLimit { .. } => Severity::Cut,
+        End::Environment { .. } | End::Journal { .. } => Severity::Infrastructure,
+        End::Template { .. } | End::Plugin { .. } | End::Crashed { .. } => Severity::Failed,
+        End::Query { class, .. } => match class {
+            ModelFailure::Reported(class) => severity_of_class(class),
+            ModelFailure::Limit => Severity::Ended,
+            ModelFailure::Interrupted => Severity::Cut,
+            ModelFailure::Journal => Severity::Infrastructure,
+            ModelFailure::Plugin | ModelFailure::Refused => Severity::Failed,
+        },
+    }
+}
+
+fn severity_of_class(class: &ErrorClass) -> Severity {
+    match class {
+        // The history of this instance was too long or was refused; other instances are not
+        // affected.
+        ErrorClass::ContextWindowExceeded | ErrorClass::ContentFiltered => Severity::Ended,
+        ErrorClass::RateLimited
+        | ErrorClass::Overloaded
+        | ErrorClass::Timeout
+        | ErrorClass::Network => Severity::Infrastructure,
+        ErrorClass::Authentication
+        | ErrorClass::Permission
+        | ErrorClass::NotFound
+        | ErrorClass::BadRequest
+        | ErrorClass::MalformedResponse
+        | ErrorClass::Other(_) => Severity::Failed,
     }
 }
 
 impl BatchResult {
-    /// Of a run that has ended now.
+    /// The result of a run that has ended in this process.
     pub(crate) fn of_done(id: &str, done: &Done, attempts: u32) -> Self {
         let base = Self {
             instance_id: id.to_owned(),
@@ -98,7 +143,8 @@ impl BatchResult {
         }
     }
 
-    /// Of a run that had ended when its process was killed; none if its end is not recorded.
+    /// The result of a run that had ended when its process was killed; none if its end is not
+    /// recorded.
     pub(crate) fn of_state(id: &str, state: &State, attempts: u32) -> Option<Self> {
         let ended = state.ended.as_ref()?;
         let message = ended.extra.get("message").and_then(|it| it.as_str());
@@ -116,21 +162,22 @@ impl BatchResult {
         })
     }
 
-    /// Whether an error has ended it.
+    /// Whether the run ended with an error.
     pub fn has_failed(&self) -> bool {
         severity(&self.exit_status) != Severity::Ended
     }
 
-    /// Whether the agent has begun; else its environment could not be made.
+    /// Whether the agent has begun. If not, its environment could not be made.
     pub fn has_begun(&self) -> bool {
         self.steps > 0
-            || !matches!(
-                self.exit_status.as_str(),
-                "EnvironmentError" | "exit_environment_error" | "SetupError" | "InternalError"
-            )
+            || match end_of(&self.exit_status) {
+                Some(end) => !matches!(end, End::Environment { .. } | End::Crashed { .. }),
+                // The exit status of a run that was refused.
+                None => self.exit_status != "SetupError",
+            }
     }
 
-    /// Writes the result, if there is none yet. Returns whether it is this one that is there.
+    /// Writes the result, unless there is one. Returns whether the file is this result.
     pub(crate) fn write(&self, path: &Path) -> Result<bool, BatchError> {
         let io = BatchError::io("write", path);
         match serde_json::to_vec(self) {
@@ -139,8 +186,8 @@ impl BatchResult {
         }
     }
 
-    /// Writes the result where several workers may do so at the same time: exactly one is kept. `own` is a name
-    /// that no other worker has. Returns whether it is this one.
+    /// Writes the result where several workers may do so at the same time: exactly one result is
+    /// kept. `own` is a name that no other worker has. Returns whether this result was kept.
     pub(crate) fn write_among(&self, path: &Path, own: &str) -> Result<bool, BatchError> {
         let io = BatchError::io("write", path);
         match serde_json::to_vec(self) {
@@ -207,8 +254,25 @@ mod tests {
             ("submitted (exit_cost)", Severity::Ended),
             ("exit_format", Severity::Ended),
             ("exit_error", Severity::Failed),
+            ("exit_environment_error", Severity::Infrastructure),
+            ("Forfeited", Severity::Ended),
+            ("InternalServerError", Severity::Infrastructure),
+            ("SetupError", Severity::Failed),
+            ("a name of another program", Severity::Failed),
         ] {
             assert_eq!(severity(status), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn each_end_is_found_by_its_exit_status() {
+        for end in End::each() {
+            for rules in [AgentRules::Mini, AgentRules::SweAgent] {
+                let status = rules.exit_status(&end, false);
+                let found = end_of(&status).map(|it| rules.exit_status(&it, false));
+                assert_eq!(found, Some(status));
+            }
+            assert_eq!(severity(end.exit_status()), severity_of(&end), "{end:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The report of a batch as one page that needs nothing from elsewhere: figures, plots and the instances.
+//! The report of a batch as one page without external resources: figures, plots and the instances.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 200.0;
 /// How many bars a histogram has at most.
 const BARS: usize = 24;
-/// How much of a text a cell shows.
+/// How many characters of a text a cell shows.
 const SHOWN: usize = 160;
 
 const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -28,7 +28,7 @@ figure{display:inline-block;margin:1em 1em 1em 0}figcaption{font-weight:600}\
 rect,circle{fill:#4a7fd4}.bad{fill:#d4684a}text{font:11px system-ui;fill:currentColor}line{stroke:#8888}\
 td.t{max-width:30em;overflow-wrap:anywhere}</style></head><body>\n";
 
-/// The page of a batch.
+/// Makes the page of a batch.
 pub fn report_page(name: &str, state: &FolderState, resolved: Option<&HashSet<String>>) -> String {
     let report = BatchReport::of(state);
     let mut out = HEAD.to_owned();
@@ -67,7 +67,7 @@ pub fn report_page(name: &str, state: &FolderState, resolved: Option<&HashSet<St
     out
 }
 
-/// Text that is text in HTML, also in an attribute, without control characters.
+/// Escapes text for HTML, also in an attribute, and removes control characters.
 fn escaped(text: &str) -> String {
     as_html(&harmless(text))
 }
@@ -142,7 +142,7 @@ fn histogram(out: &mut String, name: &str, values: &[f64]) {
     end(out, largest, most as f64);
 }
 
-/// Cost against steps.
+/// A plot of cost against steps.
 fn scatter(out: &mut String, results: &[BatchResult]) {
     let points = results
         .iter()

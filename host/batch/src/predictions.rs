@@ -1,5 +1,5 @@
 //! The files of a batch that other tools read: `preds.json`, and mini-swe-agent's
-//! `exit_statuses_TIME.yaml`. Both are made of the results, and replaced whole.
+//! `exit_statuses_TIME.yaml`. Both are made from the results, and replaced as a whole.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,16 +17,17 @@ use crate::whole_file;
 
 /// The largest file that is read.
 const LIMIT: u64 = 4 << 30;
-/// A large file is written less often than after each instance: it takes at most this part of the time.
+/// A large file is written less often than after each instance: writing it takes at most one part
+/// in so many of the time.
 const PART: u32 = 20;
 
-/// `preds.json`: for each instance its patch.
+/// `preds.json`: the patch of each instance.
 #[derive(Debug)]
 pub struct Predictions {
     path: PathBuf,
     model: String,
     entries: Map<String, Value>,
-    /// Whether an instance whose agent has not begun has no entry.
+    /// Whether instances whose agent has not begun are left out.
     of_begun: bool,
     pace: Pace,
 }
@@ -57,24 +58,25 @@ impl Predictions {
         })
     }
 
-    /// With SWE-agent's rule: an instance whose agent has not begun has no entry. mini-swe-agent's has an empty one.
+    /// Sets SWE-agent's rule: an instance whose agent has not begun has no entry. mini-swe-agent
+    /// writes an empty one.
     #[must_use]
     pub fn of_begun(mut self, is_set: bool) -> Self {
         self.of_begun = is_set;
         self
     }
 
-    /// The entries, by their instances.
+    /// The entries, by instance.
     pub fn entries(&self) -> &Map<String, Value> {
         &self.entries
     }
 
-    /// Whether it has an entry of this instance, maybe of mini-swe-agent.
+    /// Whether there is an entry for this instance, which mini-swe-agent may have written.
     pub fn has(&self, id: &str) -> bool {
         self.entries.contains_key(id)
     }
 
-    /// Takes in what the results say; entries of these instances without a result are removed.
+    /// Adds the results, and removes the entries of those of these instances that have no result.
     pub fn renew<'r>(
         &mut self,
         removed: impl Iterator<Item = &'r str>,
@@ -88,7 +90,7 @@ impl Predictions {
         }
     }
 
-    /// Takes in a result.
+    /// Adds a result.
     pub fn set(&mut self, result: &BatchResult) {
         if self.of_begun && !result.has_begun() {
             self.pace.is_stale |= self.entries.shift_remove(&result.instance_id).is_some();
@@ -99,7 +101,7 @@ impl Predictions {
             "instance_id": result.instance_id,
             "model_patch": result.submission,
         });
-        // The batch may have gone on with another model.
+        // The batch may have been continued with another model.
         if let Some(known) = self.entries.get(&result.instance_id)
             && known["model_patch"] == entry["model_patch"]
             && known["model_name_or_path"].is_string()
@@ -132,7 +134,7 @@ impl Predictions {
     }
 }
 
-/// When a file is written again.
+/// Decides when a file is written again.
 #[derive(Debug, Default)]
 struct Pace {
     is_stale: bool,
@@ -143,7 +145,7 @@ struct Pace {
 impl Pace {
     fn is_due(&self, last: bool) -> bool {
         let rested = |(at, took): (Instant, Duration)| at.elapsed() >= took * PART;
-        // Small files after each instance, whatever the disk does.
+        // A small file is written after each instance, however slow the disk is.
         self.is_stale
             && (last
                 || self
@@ -157,7 +159,7 @@ impl Pace {
     }
 }
 
-/// `exit_statuses_TIME.yaml`: the instances of this process by their exit statuses.
+/// `exit_statuses_TIME.yaml`: the instances of this process, by exit status.
 #[derive(Debug)]
 pub struct ExitStatuses {
     path: PathBuf,
@@ -166,7 +168,7 @@ pub struct ExitStatuses {
 }
 
 impl ExitStatuses {
-    /// A new file; `now` in Unix seconds is in its name.
+    /// A new file, with `now` in Unix seconds in its name.
     pub fn new(folder: &Path, now: f64) -> Self {
         Self {
             path: folder.join(format!("exit_statuses_{now}.yaml")),
@@ -175,7 +177,7 @@ impl ExitStatuses {
         }
     }
 
-    /// Takes in a result.
+    /// Adds a result.
     pub fn set(&mut self, result: &BatchResult) {
         let ids = self.ids.entry(result.exit_status.clone()).or_default();
         ids.push(result.instance_id.clone());
@@ -205,7 +207,8 @@ impl ExitStatuses {
     }
 }
 
-/// A YAML scalar: plain where that is certainly the text itself, else in quotes as PyYAML has them.
+/// A YAML scalar: plain where a reader certainly takes it for this text, else quoted as PyYAML
+/// quotes it.
 fn scalar(text: &str) -> String {
     let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text
@@ -249,7 +252,8 @@ mod tests {
         preds.write(true).unwrap();
         let preds = Predictions::open(folder.path(), "other").unwrap();
         assert!(preds.has("a") && !preds.has("b"));
-        // SWE-agent has none of an instance whose agent has not begun, also if it had one before.
+        // SWE-agent writes no entry for an instance whose agent has not begun, and removes an
+        // earlier entry.
         let mut preds = preds.of_begun(true);
         for (status, steps, is_there) in [
             ("SetupError", 0, false),

@@ -1,4 +1,4 @@
-//! What a batch amounts to, from its results alone.
+//! The figures of a batch, computed from its results alone.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -22,7 +22,7 @@ pub struct BatchReport {
     pub done: usize,
     /// Instances that were begun and have no result.
     pub begun: usize,
-    /// Results of runs that an error has ended.
+    /// Results of runs that ended with an error.
     pub failed: usize,
     /// Results with a submission that is not empty.
     pub with_submission: usize,
@@ -30,9 +30,9 @@ pub struct BatchReport {
     pub by_status: Vec<StatusLine>,
     /// The sum of all results.
     pub total: StatusLine,
-    /// Who works on it, if anybody does.
+    /// The process that works on the batch, if there is one.
     pub worker: Option<String>,
-    /// Instances that an evaluation has found resolved, if its report was given.
+    /// Instances that an evaluation has resolved, if its report was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved: Option<usize>,
 }
@@ -40,9 +40,9 @@ pub struct BatchReport {
 /// The results of one exit status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StatusLine {
-    /// The exit status; empty for all together.
+    /// The exit status; empty for the sum of all.
     pub exit_status: String,
-    /// How many results.
+    /// The number of results.
     pub count: usize,
     /// The sum of the known costs, in dollars.
     pub cost: f64,

@@ -1,4 +1,5 @@
-//! Keeps the files that are made of all results up to date, on a thread of its own: they may be large.
+//! A thread that keeps the files that are made from all results up to date. They may be large, so
+//! they are not written on the thread of the runs.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -18,7 +19,7 @@ impl ResultFiles {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// [`BatchError`] if the thread can't be started.
     pub fn start(
         predictions: Predictions,
         statuses: Option<ExitStatuses>,
@@ -32,7 +33,7 @@ impl ResultFiles {
         })
     }
 
-    /// Takes in a result. Returns why the files can't be written, if they can't.
+    /// Passes a result to the thread. Returns the error if the files can't be written.
     pub(crate) fn put(&mut self, result: BatchResult) -> Option<String> {
         let results = self.results.as_ref()?;
         match results.send(result) {
@@ -42,7 +43,7 @@ impl ResultFiles {
         }
     }
 
-    /// Writes what is left.
+    /// Writes the remaining results.
     pub(crate) fn close(&mut self) -> Result<(), String> {
         drop(self.results.take());
         match self.writer.take().map(JoinHandle::join) {
@@ -60,7 +61,7 @@ fn keep(
 ) -> Result<(), BatchError> {
     predictions.write(true)?;
     while let Ok(first) = results.recv() {
-        // All that have come in the meantime are written together.
+        // All results that have arrived in the meantime are written together.
         for result in std::iter::once(first).chain(std::iter::from_fn(|| results.try_recv().ok())) {
             predictions.set(&result);
             if let Some(statuses) = &mut statuses {

@@ -1,5 +1,5 @@
-//! A worker's way through the manifest: which instance it claims next, and which it takes over from a worker that
-//! has ended.
+//! The order in which a worker goes through the manifest: which instance it claims next, and which
+//! it takes over from a worker that has ended.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -16,25 +16,26 @@ use crate::outcome::BatchResult;
 
 /// The exit status of an instance whose attempts have all ended without a result.
 const EXHAUSTED: &str = "AttemptsExhausted";
-/// No wait before another attempt is longer.
+/// The longest wait before another attempt.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// How a worker takes part.
+/// The settings of a worker.
 #[derive(Clone, Debug)]
 pub struct WorkerPlan {
     /// This worker.
     pub me: WorkerName,
-    /// The engine that is asked for others.
+    /// The engine that is asked about other workers.
     pub engine: BatchEngine,
-    /// For so long another worker may be silent.
+    /// The time without a heartbeat after which another worker may have ended.
     pub lease: Duration,
-    /// Where in the manifest it begins: workers that begin at different places meet late.
+    /// The place in the manifest where the worker begins. Workers that begin at different places
+    /// rarely try the same instance.
     pub offset: usize,
-    /// Whether it waits for instances of other workers, which may have to be taken over.
+    /// Whether the worker waits for instances of other workers, which it may have to take over.
     pub waits: bool,
 }
 
-/// An instance that was claimed.
+/// An instance that this worker has claimed.
 pub(crate) struct Claimed {
     /// Its place in the manifest.
     pub(crate) place: usize,
@@ -44,7 +45,7 @@ pub(crate) struct Claimed {
     pub(crate) counted: u32,
 }
 
-/// What a pass over the instances has found.
+/// The result of a pass over the instances.
 pub(crate) struct Pass {
     pub(crate) scan: Scan,
     /// An instance that this worker has claimed.
@@ -56,17 +57,17 @@ pub(crate) struct Pass {
     pub(crate) error: Option<String>,
 }
 
-/// The place of a worker in the manifest, and what it knows.
+/// The place of a worker in the manifest, and its data about the instances.
 pub(crate) struct Scan {
     pub(crate) plan: WorkerPlan,
     pub(crate) next: usize,
-    /// Ids of instances with a result, and of those that this worker has at present.
+    /// Ids of instances with a result, and of those that this worker is running.
     pub(crate) done: HashSet<String>,
     pub(crate) mine: HashSet<String>,
-    /// Instances that this worker does not try again before this time.
+    /// The earliest time at which this worker tries an instance again.
     pub(crate) later: HashMap<String, Instant>,
     pub(crate) observed: Observed,
-    /// What the engine has answered: nothing if it was not asked lately; `Some(None)` if it does not answer.
+    /// The engine's answer: none if it was not asked recently, `Some(None)` if it did not answer.
     pub(crate) alive: Option<Option<HashSet<(String, String)>>>,
     pub(crate) needs_engine: bool,
 }
@@ -143,7 +144,8 @@ impl Scan {
         }
     }
 
-    /// A worker may have been killed between its result and the files beside it.
+    /// Repairs the files of an instance with a result: a worker may have been killed after it wrote
+    /// the result and before it linked the other files.
     fn heal(&self, folder: &BatchFolder, id: &str) {
         let own = folder.of(id);
         if own.join(journal_name(id)).exists() {
@@ -158,14 +160,14 @@ impl Scan {
         }
     }
 
-    /// Whether the wait before another attempt is not over.
+    /// Whether the wait before another attempt is not over yet.
     fn rests(&self, folder: &Path, claims: &ClaimsOf, wait: Duration) -> bool {
         let times = 1_u32 << claims.counted.saturating_sub(1).min(8);
         let wait = (wait * times).min(LONGEST_WAIT);
         failed_for(folder, claims.last).is_some_and(|time| time < wait)
     }
 
-    /// Whether the worker of an attempt has ended without a word.
+    /// Whether the worker of an attempt has ended without giving it up.
     fn is_over(&mut self, id: &str, folder: &Path, number: u32) -> bool {
         let life = self
             .observed
@@ -183,7 +185,8 @@ impl Scan {
                 let is_long = life == HolderLife::LongSilent;
                 let by = claimed_by(folder, number).unwrap_or_default();
                 let is_slurm_s = by.engine == "slurm";
-                // Its job lives on in this worker, and says nothing of it.
+                // A worker with the job of this one: the job still runs, as this process, so the
+                // engine's answer says nothing about the other worker.
                 let (me, is_mine) = (&self.plan.me, by.job == self.plan.me.job);
                 let is_sibling = is_mine && by.start == me.start && by.token != me.token;
                 is_slurm_s && !is_among(&by, alive) || is_long && (!is_slurm_s || is_sibling)
@@ -209,13 +212,14 @@ fn spent(id: &str, folder: &Path, claims: &ClaimsOf) -> BatchResult {
     }
 }
 
-/// Links the files of an attempt into the folder of the instance, in the place of those of another run.
+/// Links the files of an attempt into the folder of the instance. They replace those of another
+/// run.
 pub(crate) fn show_files(own: &Path, attempt: &Path, id: &str, token: &str) {
     for name in [journal_name(id), trajectory_name(id)] {
         let beside = own.join(format!(".{name}.{token}"));
         let shown = fs::hard_link(attempt.join(&name), &beside)
             .and_then(|()| fs::rename(&beside, own.join(&name)));
-        // A file that is there already keeps both names.
+        // `rename` of two links to the same file removes neither.
         let _ = fs::remove_file(&beside);
         if let Err(error) = shown {
             tracing::warn!("`{name}` is only in `{}`: {error}", attempt.display());

@@ -6,7 +6,7 @@ use crate::error::BatchError;
 use crate::manifest::BatchInstance;
 use crate::shuffle::shuffle;
 
-/// Which instances are worked on.
+/// Which instances are run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// A regular expression that has to match at the start of the id; empty: all.
@@ -17,7 +17,7 @@ pub struct Selection {
     pub shuffle: bool,
 }
 
-/// What is chosen by an id.
+/// An item that is selected by its id.
 pub trait Picked {
     /// The id.
     fn id(&self) -> &str;
@@ -30,18 +30,19 @@ impl Picked for BatchInstance {
 }
 
 impl Selection {
-    /// Chooses, in the order in which the instances are begun.
+    /// Selects items, in the order in which the instances are begun.
     ///
     /// # Errors
-    /// [`BatchError::Refused`] if the filter or the slice is wrong, or if nothing is left.
+    /// [`BatchError::Refused`] if the filter or the slice is invalid, or if no item is left.
     pub fn of<T: Picked>(&self, items: Vec<T>) -> Result<Vec<T>, BatchError> {
         self.of_told(items, &|_| {})
     }
 
-    /// As [`Selection::of`]; `said` is told what was left out, in the words of mini-swe-agent's log.
+    /// As [`Selection::of`]; `said` gets messages about the items that were left out, in the words
+    /// of mini-swe-agent's log.
     ///
     /// # Errors
-    /// As [`Selection::of`].
+    /// [`BatchError::Refused`] in the cases of [`Selection::of`].
     pub fn of_told<T: Picked>(
         &self,
         mut items: Vec<T>,
@@ -100,7 +101,7 @@ fn shown(text: &str) -> String {
     }
 }
 
-/// A slice as Python's.
+/// A slice with Python's rules.
 fn slice<T>(items: Vec<T>, text: &str) -> Result<Vec<T>, BatchError> {
     let wrong = |reason: &str| {
         BatchError::Refused(format!(

@@ -1,4 +1,5 @@
-//! The config of each instance: the batch's, with what the manifest says of the instance.
+//! The config of each instance: the config of the batch, with the values of the manifest for the
+//! instance.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,10 +10,10 @@ use serde_json::Value;
 use crate::error::BatchError;
 use crate::manifest::BatchInstance;
 
-/// Classes in which an image has no meaning.
+/// The classes of environment that have no image.
 const WITHOUT_IMAGE: &[&str] = &["local", "remote", "command", "swerex"];
 
-/// A config and the layers that it was made of.
+/// A config and the layers from which it was made.
 #[derive(Debug)]
 pub(crate) struct ConfigShape {
     pub(crate) layers: Layers,
@@ -31,7 +32,7 @@ impl ConfigShape {
 pub struct BatchConfig {
     with_image: Option<ConfigShape>,
     without: Option<ConfigShape>,
-    /// Those of instances that have whole configs of their own, by their ids.
+    /// The configs of instances that have whole configs of their own, by id.
     own: HashMap<String, ConfigShape>,
     warnings: Vec<String>,
 }
@@ -80,7 +81,8 @@ impl BatchConfig {
         })
     }
 
-    /// Resolves the config of each instance of its own sources. The first one is the common config.
+    /// Resolves the config of each instance from its own sources. The first one is the common
+    /// config.
     ///
     /// # Errors
     /// [`BatchError`] if one can't be resolved, or if there are none.
@@ -118,7 +120,7 @@ impl BatchConfig {
         &self.warnings
     }
 
-    /// A config of the batch, without an instance.
+    /// The config without the values of an instance.
     pub fn common(&self) -> &Config {
         &self.any().config
     }
@@ -144,11 +146,11 @@ impl BatchConfig {
         }
     }
 
-    /// The config of an instance, and its layers. `folder` is the instance's.
+    /// The config of an instance, and its layers. `folder` is the folder of the instance.
     pub(crate) fn of(&self, instance: &BatchInstance, folder: &Path) -> (Config, &Layers) {
         let shape = self.shape(instance);
         let mut config = shape.config.clone();
-        // The model is told the folder.
+        // The path must be absolute, because the model is told it.
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let folder = folder.as_path();
         let trajectory = folder.join(format!("{}.traj.json", instance.id));
@@ -193,12 +195,12 @@ fn is_local(config: &Config) -> bool {
     config.environment.environment_class == "local"
 }
 
-/// Whether the batch gives each instance a folder of its own, because the config names none.
+/// Whether the batch gives each instance a folder of its own, because the config names no folder.
 fn has_own_folder(config: &Config) -> bool {
     is_local(config) && config.environment.cwd.is_empty()
 }
 
-/// The image as the class names it: singularity needs to be told where it is.
+/// The image with the prefix that the class needs: singularity has to be told the transport.
 fn named_image(class: &str, image: &str) -> String {
     let is_named = image.contains("://")
         || image.starts_with(['/', '.'])
@@ -209,7 +211,7 @@ fn named_image(class: &str, image: &str) -> String {
     }
 }
 
-/// A template that prints this text.
+/// A template that renders to exactly this text.
 fn verbatim(text: &str) -> String {
     match text.contains("{%") || text.contains("{{") || text.contains("{#") {
         false => text.to_owned(),

@@ -1,5 +1,5 @@
-//! Python's `random.seed(42); random.shuffle(x)`, so that `--shuffle` gives the order that users of
-//! mini-swe-agent and SWE-agent know.
+//! Python's `random.seed(42); random.shuffle(x)`, so that `--shuffle` gives the same order as in
+//! mini-swe-agent and SWE-agent.
 
 const N: usize = 624;
 const M: usize = 397;
@@ -67,7 +67,7 @@ impl Twister {
         y ^ (y >> 18)
     }
 
-    /// A number below `bound`, which is at least 1 and fits into 32 bits.
+    /// A number below `bound`, which must be at least 1 and fit into 32 bits.
     fn below(&mut self, bound: usize) -> usize {
         let bits = usize::BITS - bound.leading_zeros();
         loop {

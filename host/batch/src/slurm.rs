@@ -1,4 +1,5 @@
-//! Slurm: an array of workers is written as a script, submitted, cancelled and looked at with its own commands.
+//! Slurm: writes the script of an array of workers, and submits, cancels and queries it with
+//! Slurm's own commands.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use serde::Serialize;
 
-use crate::engine::PATIENCE;
+use crate::engine::TIME_LIMIT;
 use crate::error::BatchError;
 use crate::whole_file;
 
@@ -25,17 +26,19 @@ const LOGS: &str = "logs";
 pub struct SlurmArray {
     /// How many workers.
     pub elements: u32,
-    /// How many of them at a time; none: all.
+    /// How many of them run at the same time; none: all.
     pub at_a_time: Option<u32>,
-    /// Seconds before its end at which a worker is told; it gives its instances back then.
+    /// How many seconds before its time limit a worker gets a signal, so that it gives up its
+    /// instances.
     pub warning: u32,
-    /// Options of `sbatch`, each whole: `--partition=gpu`.
+    /// Options of `sbatch`, each as one word: `--partition=gpu`.
     pub options: Vec<String>,
-    /// The folder in which the workers begin.
+    /// The working directory of the workers.
     pub folder: PathBuf,
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// Variables of the workers: the environment of `sbatch` is not stored in the controller.
+    /// Environment variables of the workers. The rest of `sbatch`'s environment is not passed on,
+    /// so the controller does not store it.
     pub variables: Vec<(String, String)>,
 }
 
@@ -67,7 +70,7 @@ impl SlurmArray {
             "cd {} || exit 1",
             quoted(&self.folder.to_string_lossy())
         );
-        // In the place of the shell, so that signals reach it.
+        // `exec` replaces the shell, so that signals reach the program.
         let _ = writeln!(text, "exec {}", shell_line(&self.command));
         text
     }
@@ -110,7 +113,7 @@ impl SlurmArray {
     }
 }
 
-/// Whether jobs can be submitted from here.
+/// Checks that jobs can be submitted from this machine.
 ///
 /// # Errors
 /// [`BatchError`] if there is no `sbatch`.
@@ -124,8 +127,8 @@ pub fn slurm_jobs(dir: &Path) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Cancels the jobs of a batch; returns how many workers ran or waited, if `squeue` says it. Those that run
-/// give their instances back.
+/// Cancels the jobs of a batch. Returns how many workers were running or waiting, if `squeue`
+/// reports it. Those that were running give up their instances.
 ///
 /// # Errors
 /// [`BatchError`] if there are none, or `scancel` fails.
@@ -141,7 +144,7 @@ pub fn slurm_cancel(dir: &Path) -> Result<Option<usize>, BatchError> {
     for job in &jobs {
         let output = run("scancel", &[job])?;
         let text = said(&output);
-        // One that has ended is not known any more.
+        // Slurm does not know a job that has ended.
         if !output.status.success() && !text.contains("Invalid job id") {
             return Err(BatchError::Refused(format!(
                 "`scancel {job}` has failed: {text}"
@@ -151,18 +154,18 @@ pub fn slurm_cancel(dir: &Path) -> Result<Option<usize>, BatchError> {
     Ok(queue.map(|lines| lines.iter().map(|line| line.count).sum()))
 }
 
-/// Elements of a batch's jobs that are in the same state at the same place.
+/// Elements of a batch's jobs that have the same state, place and reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueLine {
     /// `running`, `pending`, ...
     pub state: String,
-    /// Where they run; empty if they do not.
+    /// The node; empty if they do not run.
     pub node: String,
     /// Why they do not run, in Slurm's words; empty if they run.
     pub reason: String,
-    /// How many they are.
+    /// The number of elements.
     pub count: usize,
-    /// Their names, if Slurm holds them: they do not begin until somebody releases them.
+    /// Their names if Slurm holds them: they do not begin until somebody releases them.
     pub held: Vec<String>,
 }
 
@@ -185,7 +188,7 @@ pub fn slurm_queue(dir: &Path) -> Option<Result<Vec<QueueLine>, BatchError>> {
     }))
 }
 
-/// What `squeue` says of these jobs.
+/// Reads the output of `squeue` for these jobs.
 fn queue(text: &str, jobs: &[String]) -> Vec<QueueLine> {
     let mut lines = BTreeMap::<_, QueueLine>::new();
     for line in text.lines() {
@@ -197,7 +200,7 @@ fn queue(text: &str, jobs: &[String]) -> Vec<QueueLine> {
             continue;
         }
         let state = state.to_lowercase();
-        // Of one that runs it is `None`.
+        // `squeue` prints `None` for an element that runs.
         let reason = if state == "pending" { reason } else { "" };
         let key = (state.clone(), node.to_owned(), reason.to_owned());
         let entry = lines.entry(key).or_default();
@@ -218,10 +221,12 @@ fn most_elements() -> Option<u32> {
     line.split_once('=')?.1.trim().parse().ok()
 }
 
-/// Runs one of Slurm's commands, which may wait for a controller that does not answer.
+/// Runs one of Slurm's commands, with a time limit, because it may wait for a controller that does
+/// not answer.
 fn run(program: &'static str, arguments: &[&str]) -> Result<Output, BatchError> {
-    // A job may have been submitted although the answer is missing, so `sbatch` gives up by itself.
-    let limit = (program != "sbatch").then_some(PATIENCE);
+    // A job may have been submitted although the answer is missing. So `sbatch` has no time limit
+    // here; it gives up by itself.
+    let limit = (program != "sbatch").then_some(TIME_LIMIT);
     run_within(limit, program, arguments)
 }
 
@@ -254,7 +259,7 @@ fn run_within(
     match receiver.recv_timeout(limit) {
         Ok(output) => output.map_err(failed),
         Err(_) => {
-            // The thread still waits for it, so its number is not that of another process.
+            // The thread has not reaped the process yet, so no other process has its id.
             let _ = rustix::process::kill_process(pid, Signal::KILL);
             Err(BatchError::Refused(format!(
                 "`{program}` has not answered for {} s: Slurm's controller may be down (`scontrol ping`)",
@@ -274,7 +279,7 @@ pub fn shell_line(command: &[String]) -> String {
     words.join(" ")
 }
 
-/// As one word for a shell.
+/// Quotes a text as one word for a shell.
 fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {
@@ -318,7 +323,7 @@ mod tests {
             error.contains("`sleep` has not answered for 0.05 s"),
             "{error}"
         );
-        let limit = Some(PATIENCE);
+        let limit = Some(TIME_LIMIT);
         let output = run_within(limit, "seq", &["100000"]).unwrap();
         assert!(output.stdout.ends_with(b"\n100000\n"));
     }

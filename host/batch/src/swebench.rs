@@ -1,6 +1,7 @@
-//! What mini-swe-agent and SWE-agent know of SWE-bench: the names of its images.
+//! The names of SWE-bench's images, as mini-swe-agent and SWE-agent make them.
 
-/// The image of an instance that names none: an id can't have two underscores in an image's name.
+/// The image of an instance that names none. An image's name can't contain the two underscores of
+/// an id.
 pub fn image_name(id: &str) -> String {
     let id = id.replace("__", "_1776_");
     format!("docker.io/swebench/sweb.eval.x86_64.{id}:latest").to_lowercase()

@@ -1,4 +1,5 @@
-//! The runs of a batch as data for training: a list of messages each, with what the model has written marked.
+//! Exports the runs of a batch as training data: the messages of each, with marks on those that the
+//! model wrote.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -13,20 +14,20 @@ use crate::outcome::BatchResult;
 /// The largest trajectory that is read.
 const LIMIT: u64 = 1 << 31;
 
-/// What a message keeps: what a provider's API takes.
+/// The keys of a message that are kept: those that a provider's API takes.
 const KEPT: &[&str] = &["role", "content", "tool_calls", "tool_call_id", "name"];
 
-/// How many runs were written and left out.
+/// How many runs were written, and how many were left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrainingExport {
     /// Lines.
     pub written: usize,
-    /// Results without a trajectory of their run that can be read.
+    /// Results whose trajectory is missing, can't be read, or is that of another run.
     pub without_trajectory: usize,
 }
 
-/// Writes a JSON line for each result that `is_wanted`; `clean` takes secrets out of it, and gets the config of
-/// the run.
+/// Writes a JSON line for each result that `is_wanted`. `clean` removes secrets from it, and gets
+/// the config of the run.
 ///
 /// # Errors
 /// [`BatchError`] if the lines can't be written.
@@ -45,7 +46,7 @@ pub fn export_training(
         let text = mswea_files::read(&path, LIMIT).ok();
         let trajectory: Option<Value> = text.and_then(|text| serde_json::from_slice(&text).ok());
         let is_of_run = |it: &Value| it["info"]["mswea"]["run_id"] == result.run_id.as_str();
-        // One that is cut, or of another run, is no data.
+        // A trajectory that is incomplete or of another run is not exported.
         let Some(trajectory) = trajectory.filter(is_of_run) else {
             export.without_trajectory += 1;
             continue;

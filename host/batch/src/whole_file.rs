@@ -1,12 +1,12 @@
-//! Files that are there whole or not at all, whatever is killed while they are written.
+//! Writes files so that they exist complete or not at all, even if a process is killed meanwhile.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// The name under which the file is written first. It is always the same, so that a killed process
-/// leaves one such file at most.
+/// The name under which the file is written first. It is always the same, so a killed process
+/// leaves at most one such file.
 fn temporary(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.mswea-tmp"))
@@ -20,7 +20,7 @@ fn write_temporary(path: &Path, text: &[u8]) -> io::Result<PathBuf> {
     Ok(temporary)
 }
 
-/// Puts a file in the place of an earlier one.
+/// Writes a file, replacing an earlier one.
 pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let temporary = write_temporary(path, text)?;
     fs::rename(&temporary, path).inspect_err(|_| {
@@ -28,7 +28,7 @@ pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     })
 }
 
-/// Makes a file that must not be there yet. Returns whether it is new.
+/// Writes a file that must not exist yet. Returns whether it was written.
 pub(crate) fn make(path: &Path, text: &[u8]) -> io::Result<bool> {
     let temporary = write_temporary(path, text)?;
     let linked = fs::hard_link(&temporary, path);
@@ -36,15 +36,16 @@ pub(crate) fn make(path: &Path, text: &[u8]) -> io::Result<bool> {
     match linked {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        // Some file systems have no hard links. Only one process holds the directory.
+        // Some file systems have no hard links. Only one process holds the directory, so checking
+        // first is enough.
         Err(_) if path.exists() => Ok(false),
         Err(_) => replace(path, text).map(|()| true),
     }
 }
 
-/// Makes a file that must not be there yet, where processes of several machines may make it at the same time:
-/// each writes a file with a name of its own first (`own`), and the link of exactly one succeeds. Returns whether
-/// it is this one.
+/// Writes a file that must not exist yet, where processes of several machines may do so at the same
+/// time: each first writes a file with a name of its own (`own`), and exactly one of them can link
+/// it to `path`. Returns whether this one did.
 pub(crate) fn make_among(path: &Path, text: &[u8], own: &str) -> io::Result<bool> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.{own}.mswea-tmp"));
@@ -53,7 +54,7 @@ pub(crate) fn make_among(path: &Path, text: &[u8], own: &str) -> io::Result<bool
         .write_all(text)
         .and_then(|()| file.sync_data())
         .and_then(|()| fs::hard_link(&temporary, path));
-    // The answer of a file server may be lost, but not the link itself.
+    // The answer of a file server may have been lost although the link was made.
     let is_ours = || fs::metadata(&temporary).is_ok_and(|it| it.nlink() > 1);
     let made = match linked {
         Ok(()) => Ok(true),

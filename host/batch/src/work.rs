@@ -1,4 +1,4 @@
-//! Works on a batch: some runs at a time, until every instance has its result.
+//! Works on a batch: several runs at a time, until every instance has a result.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,12 +21,12 @@ use crate::result_files::ResultFiles;
 
 const HIGHER: &str = "the same command with a higher limit goes on";
 
-/// No wait before another attempt is longer.
+/// The longest wait before another attempt.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// Is told what happens. Its functions return at once.
+/// Gets the progress of a batch. Its functions must return at once.
 pub trait BatchWatcher: Send + Sync {
-    /// An attempt begins; `goes_on`: with what an earlier process has left.
+    /// An attempt begins; with `goes_on` it continues a run of an earlier process.
     fn began(&self, id: &str, attempt: u32, goes_on: bool);
     /// Progress of the run of an instance.
     fn progress(&self, id: &str, progress: &Progress<'_>);
@@ -36,11 +36,12 @@ pub trait BatchWatcher: Send + Sync {
     fn done(&self, result: &BatchResult);
     /// The run of an instance was stopped; it has no result.
     fn cut(&self, id: &str);
-    /// No further instance begins until more of the machine is free. The text says what is too little.
+    /// No further instance begins until more memory or disk space is free. The text says what is
+    /// too little.
     fn waits(&self, short: &str);
 }
 
-/// Why the work has ended.
+/// Why the work ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BatchWhy {
     /// Every instance has its result.
@@ -49,26 +50,26 @@ pub enum BatchWhy {
     Stopped,
     /// So many instances have failed in a row; the text is the last failure.
     Failures(u32, String),
-    /// A limit of the whole batch; the text names it.
+    /// A limit of the whole batch was reached; the text names it.
     Limit(String),
     /// No instance can be run; the text says why.
     Hopeless(String),
 }
 
-/// How the work has ended.
+/// How the work ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchEnd {
-    /// Why.
+    /// The reason.
     pub why: BatchWhy,
-    /// Instances that have got their results.
+    /// Instances that got a result.
     pub done: usize,
-    /// Those of them that an error has ended.
+    /// The number of them whose runs ended with an error.
     pub failed: usize,
     /// Instances without a result.
     pub left: usize,
 }
 
-/// What all runs have used.
+/// The use of all runs together.
 #[derive(Debug, Default)]
 struct Spent {
     cost: Mutex<f64>,
@@ -77,7 +78,7 @@ struct Spent {
 }
 
 impl Spent {
-    /// Counts what the instances have used until now: their results, and the runs that were cut off.
+    /// Adds what was used before: by the results, and by the runs that were cut off.
     fn before(&self, folder: &BatchFolder) {
         let results = folder.results().unwrap_or_default();
         let done: HashSet<&str> = results.iter().map(|it| it.instance_id.as_str()).collect();
@@ -100,7 +101,7 @@ impl Spent {
         self.changed.notify_one();
     }
 
-    /// The limit that is reached.
+    /// The limit that was reached, if one was.
     fn reached(&self, limits: &BatchLimits) -> Option<String> {
         let cost = *self.cost.lock().unwrap_or_else(PoisonError::into_inner);
         let calls = self.calls.load(Ordering::Relaxed);
@@ -135,16 +136,16 @@ impl Front for InstanceFront {
     }
 }
 
-/// What the tasks of the instances share.
+/// The data that the tasks of the instances share.
 struct BatchShared {
     runtime: Arc<Runtime>,
     job: Arc<BatchJob>,
     folder: Arc<BatchFolder>,
     watcher: Arc<dyn BatchWatcher>,
     spent: Arc<Spent>,
-    /// What stops the current runs, by the places of their instances.
+    /// The stop sources of the current runs, by the places of their instances.
     stops: Mutex<Vec<(usize, Arc<StopSource>)>>,
-    /// Whether no further attempt begins.
+    /// Fires when no further attempt may begin.
     is_ending: Stop,
 }
 
@@ -157,8 +158,9 @@ impl BatchShared {
     }
 }
 
-/// Gives each of `instances` its result. `stop`: once, no further instance begins, and those that run are
-/// finished; twice, they are stopped, and can go on later; three times, at once.
+/// Gives each of `instances` its result. At the first stop, no further instance begins, and those
+/// that run are finished. At the second, they are stopped, and can be resumed later. At the third,
+/// they end at once.
 pub async fn work(
     runtime: Arc<Runtime>,
     job: Arc<BatchJob>,
@@ -220,7 +222,7 @@ pub async fn work(
             };
             running.spawn(one(shared.clone(), place, instance));
         }
-        // Instances are left and there is room for one: the machine has too little free.
+        // Instances and free workers are left: too little of the machine is free.
         let is_held = end.why == BatchWhy::Finished
             && !queue.is_empty()
             && running.len() < job.limits.workers.max(1);
@@ -289,7 +291,7 @@ pub async fn work(
     end
 }
 
-/// Each stop that the user asks for.
+/// Counts the stops that the user asks for.
 struct StopsOf {
     stop: Stop,
     times: u8,
@@ -306,7 +308,7 @@ fn stops_of(stop: Stop) -> StopsOf {
 }
 
 impl StopsOf {
-    /// The number of the next stop. It may be dropped and called again.
+    /// The number of the next stop. The future may be dropped and the function called again.
     async fn next(&mut self) -> u8 {
         self.next.as_mut().await;
         self.times = self.times.saturating_add(1);
@@ -362,7 +364,7 @@ async fn one(shared: Arc<BatchShared>, place: usize, instance: BatchInstance) ->
         shared.watcher.again(&result, wait);
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
-            // A fault of the infrastructure is no result while another attempt could be made.
+            // A fault of the infrastructure is not a result while another attempt is possible.
             () = shared.is_ending.stopped() => {
                 shared.watcher.cut(&instance.id);
                 return AttemptEnd::Cut;

@@ -1,5 +1,5 @@
-//! One of many workers on a batch: it claims instances, one attempt at a time each, until every instance has
-//! its result.
+//! One of many workers on a batch: it claims instances, one attempt at a time for each, until every
+//! instance has a result.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::outcome::{BatchResult, Severity, severity};
 use crate::scan::{Claimed, Scan, WorkerPlan, show_files};
 use crate::work::{BatchEnd, BatchWatcher, BatchWhy};
 
-/// What the tasks share.
+/// The data that the tasks share.
 struct WorkerShared {
     runtime: Arc<Runtime>,
     job: Arc<BatchJob>,
@@ -29,7 +29,7 @@ struct WorkerShared {
     watcher: Arc<dyn BatchWatcher>,
     holding: Arc<Holding>,
     token: String,
-    /// What stops the current runs, by the instances' ids.
+    /// The stop sources of the current runs, by the ids of their instances.
     stops: Mutex<HashMap<String, Arc<StopSource>>>,
 }
 
@@ -43,7 +43,8 @@ struct WorkerFront {
 
 impl Front for WorkerFront {
     fn show(&self, progress: &Progress<'_>) {
-        // What precedes a query. One of an attempt that is not this worker's any more is not sent.
+        // These precede a query. If another worker has taken over the attempt, the query is not
+        // sent.
         if let Progress::StepStarted { .. } | Progress::Asked { .. } = progress {
             self.holding.check(&self.own);
         }
@@ -51,11 +52,11 @@ impl Front for WorkerFront {
     }
 }
 
-/// What an attempt has come to.
+/// How an attempt at a claimed instance ended.
 enum ClaimEnd {
     /// The instance has its result, made by this worker.
     Published(Box<BatchResult>),
-    /// It has no result of this attempt.
+    /// The attempt gave the instance no result.
     Left,
     /// It may be tried again.
     Again(Box<BatchResult>),
@@ -63,8 +64,8 @@ enum ClaimEnd {
     Hopeless(String),
 }
 
-/// Claims instances and gives them their results, until there are none left. `stop` ends it: its runs are
-/// stopped, and what it has claimed is given up.
+/// Claims instances and gives them their results, until none is left. `stop` ends this: the runs
+/// are stopped, and the claims are given up.
 pub async fn work_claims(
     runtime: Arc<Runtime>,
     job: Arc<BatchJob>,
@@ -141,7 +142,7 @@ pub async fn work_claims(
             }
             if let Some(result) = pass.exhausted {
                 if let Some(scan) = &mut scan {
-                    // If it can't be published, not at once again.
+                    // If the result can't be published, it is not tried again at once.
                     let later = Instant::now() + poll * 4;
                     scan.later.insert(result.instance_id.clone(), later);
                 }
@@ -246,7 +247,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes the attempt that was claimed.
+/// Makes an attempt at the claimed instance.
 async fn attempt(shared: Arc<WorkerShared>, claimed: Claimed) -> (String, ClaimEnd) {
     let number = claimed.number;
     let instance = &shared.folder.instances()[claimed.place];
@@ -280,7 +281,7 @@ async fn attempt(shared: Arc<WorkerShared>, claimed: Claimed) -> (String, ClaimE
         .await
         .unwrap_or_default();
     if !is_mine {
-        // What came of it is the other worker's business now.
+        // Another worker has taken over the instance, and decides its result.
         return (id, ClaimEnd::Left);
     }
     let (why, end) = match end {
@@ -302,8 +303,8 @@ async fn attempt(shared: Arc<WorkerShared>, claimed: Claimed) -> (String, ClaimE
     (id, end)
 }
 
-/// Writes the result, unless another worker has done so, and shows the attempt's files in the folder of the
-/// instance.
+/// Writes the result, unless another worker has written one, and links the attempt's files into the
+/// folder of the instance.
 async fn publish(shared: &WorkerShared, result: Box<BatchResult>, number: Option<u32>) -> ClaimEnd {
     let path = result_file(shared.folder.path(), &result.instance_id);
     let own = shared.folder.of(&result.instance_id);

@@ -121,7 +121,7 @@ pub fn child(count: usize) {
 }
 
 async fn measured(count: usize) -> (f64, f64) {
-    // What all environments share is made with the first one.
+    // The first environment makes the parts that all share.
     let mut first = environment(0).await;
     let before = resident();
     let begin = Instant::now();

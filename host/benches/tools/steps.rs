@@ -22,7 +22,7 @@ const STEPS: usize = 100;
 const ROUNDS: usize = 12;
 const LIMIT: f64 = 2.0;
 const COMMAND: &str = "true";
-/// What ends the answer of the bare loop's shell.
+/// The byte that ends an answer of the bare loop's shell.
 const SEPARATOR: u8 = 0x1e;
 
 /// Adds the rows.

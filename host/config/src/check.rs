@@ -236,7 +236,7 @@ fn fits(kind: Type, value: &Value) -> bool {
     }
 }
 
-/// What a key takes, in words.
+/// The values that a key takes, as text.
 pub(super) fn expected(kind: Type) -> String {
     match kind {
         Type::Text => "text".to_owned(),

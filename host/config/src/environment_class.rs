@@ -1,6 +1,6 @@
 //! The classes of environments: their names, their defaults, and which keys apply to which.
 
-/// Where commands run.
+/// The place where commands run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EnvironmentKind {
     /// On this machine, without isolation.
@@ -24,7 +24,7 @@ pub enum EnvironmentKind {
 pub struct EnvironmentClass {
     /// Its name.
     pub name: &'static str,
-    /// Where its commands run.
+    /// The place where its commands run.
     pub kind: EnvironmentKind,
     /// The program that it needs.
     pub executable: Option<&'static str>,

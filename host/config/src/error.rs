@@ -152,12 +152,12 @@ impl ConfigProblem {
         self
     }
 
-    /// What kind of problem it is.
+    /// The kind of the problem.
     pub fn kind(&self) -> ProblemKind {
         self.0.kind
     }
 
-    /// What is wrong, without place and hint.
+    /// The problem, without place and hint.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -167,12 +167,12 @@ impl ConfigProblem {
         self.0.key.as_deref()
     }
 
-    /// Where it is.
+    /// The place of the problem.
     pub fn origin(&self) -> Option<&Origin> {
         self.0.origin.as_ref()
     }
 
-    /// What to write instead.
+    /// The text to write instead.
     pub fn remedy(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }

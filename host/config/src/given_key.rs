@@ -56,7 +56,7 @@ impl fmt::Debug for GivenKey {
     }
 }
 
-/// What a layer changes about the key in `model_kwargs`.
+/// The change that a layer makes to the key in `model_kwargs`.
 pub(super) enum KeyChange {
     /// Nothing.
     None,

@@ -1,4 +1,4 @@
-//! What the configuration reads from the system, as a trait, so that tests run in memory.
+//! The data that the configuration reads from the system, as a trait, so that tests run in memory.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -82,7 +82,7 @@ mod tests {
 
     const OWN: &str = "https://own.example/v1";
 
-    /// Where the request goes and with which key, for a file and flags.
+    /// The address and the key of the request, for a file and flags.
     fn outcome(
         env: &Memory,
         files: &[&str],

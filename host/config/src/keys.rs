@@ -55,13 +55,13 @@ pub enum Names {
 pub struct ConfigKey {
     /// Dotted path.
     pub path: &'static str,
-    /// What its value must be.
+    /// The type of its value.
     pub kind: Type,
     /// Whether it may be null (unset).
     pub nullable: bool,
     /// The default as JSON; `None`: the key is required.
     pub default: Option<&'static str>,
-    /// What it does, in one line.
+    /// Its effect, in one line.
     pub doc: &'static str,
     /// Whether the value names a file.
     pub names: Names,
@@ -130,7 +130,7 @@ const ANY: Type = Type::Int(i64::MIN, i64::MAX);
 const COUNT: Type = Type::Int(0, u32::MAX as i64);
 const BYTES: Type = Type::Int(1, i64::MAX);
 
-/// Who decides, where there is a user at a terminal.
+/// The ways of deciding, if there is a user at a terminal.
 const MODES: &[&str] = &["human", "confirm", "yolo"];
 /// How a container engine is reached.
 const TRANSPORTS: &[&str] = &["auto", "api", "cli"];
@@ -301,7 +301,7 @@ pub const KNOWN_LATER: &[&str] = &[
     "environment.modal_sandbox_kwargs",
 ];
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Copy, Debug)]
 pub enum Found {
     /// A key.

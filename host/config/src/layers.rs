@@ -19,7 +19,7 @@ use super::redact;
 use super::set_by::Ledger;
 use super::spec::{self, Spec};
 
-/// What a configuration is made from, as the command line gives it.
+/// The sources of a configuration, as the command line gives them.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// The `-c` arguments, in order.
@@ -48,7 +48,7 @@ pub struct Layers {
     notices: Vec<String>,
     /// Whether one of them is a file in mini-swe-agent's format.
     pub(super) mini: bool,
-    /// Where the model's address and its key were set.
+    /// The places at which the model's address and its key were set.
     pub(super) ledger: Ledger,
     /// The key itself, if a file of mini-swe-agent holds it.
     pub(super) given_key: Option<GivenKey>,

@@ -1,4 +1,4 @@
-//! Where a value was set.
+//! The place at which a value was set.
 
 use std::fmt;
 

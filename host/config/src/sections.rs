@@ -19,9 +19,9 @@ pub struct Config {
     pub agent: AgentConfig,
     /// The model and its requests.
     pub model: ModelConfig,
-    /// Where commands run.
+    /// The place where commands run.
     pub environment: EnvironmentConfig,
-    /// What the commands work on.
+    /// The folder or repository on which the commands work.
     pub workspace: WorkspaceConfig,
     /// The tools of the model.
     pub tools: ToolsSection,
@@ -36,7 +36,7 @@ pub struct Config {
     /// Whether it was written for mini-swe-agent: then templates get mini-swe-agent's variables.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mini: bool,
-    /// Where the model's address and its key were set.
+    /// The places at which the model's address and its key were set.
     #[serde(skip)]
     pub set_by: SetBy,
     /// The key itself, if a file of mini-swe-agent holds it.

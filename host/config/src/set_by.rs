@@ -14,7 +14,7 @@ pub struct NamedModel {
     pub custom: Option<String>,
 }
 
-/// Where an address or a key was set.
+/// The place at which an address or a key was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The dotted key.
@@ -27,7 +27,8 @@ pub struct Setting {
     pub model: Option<NamedModel>,
 }
 
-/// Where the model's address and its key were set; none: they follow from the provider.
+/// The places at which the model's address and its key were set; none: they follow from the
+/// provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetBy {
     /// The base URL.

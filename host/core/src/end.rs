@@ -1,5 +1,7 @@
 //! Why a run ends.
 
+use std::iter;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{ErrorClass, Message, ModelError, ModelFailure};
@@ -63,6 +65,44 @@ impl End {
         }
     }
 
+    /// An end of each kind, with empty texts: at least one for each exit status.
+    pub fn each() -> impl Iterator<Item = Self> {
+        iter::successors(Some(Self::Submitted), Self::successor)
+    }
+
+    /// The end after this one in [`Self::each`]. The match has an arm for each end, so that none is
+    /// forgotten.
+    fn successor(&self) -> Option<Self> {
+        let message = String::new();
+        let query = |(class, status)| Self::Query {
+            class,
+            status,
+            message: String::new(),
+        };
+        Some(match self {
+            Self::Submitted => Self::LimitsExceeded,
+            Self::LimitsExceeded => Self::TimeExceeded,
+            Self::TimeExceeded => Self::RepeatedFormatError,
+            Self::RepeatedFormatError => Self::Forfeited,
+            Self::Forfeited => Self::ExitCommand,
+            Self::ExitCommand => Self::RepeatedTimeouts,
+            Self::RepeatedTimeouts => Self::ExecutionTimeExceeded,
+            Self::ExecutionTimeExceeded => Self::Interrupted,
+            Self::Interrupted => Self::Environment { message },
+            Self::Environment { .. } => Self::Template { message },
+            Self::Template { .. } => Self::Plugin { message },
+            Self::Plugin { .. } => {
+                query((ModelFailure::Reported(ErrorClass::Authentication), None))
+            }
+            Self::Query { class, status, .. } => {
+                next_failure(class, *status).map_or(Self::GlobalLimit { message }, query)
+            }
+            Self::GlobalLimit { .. } => Self::Journal { message },
+            Self::Journal { .. } => Self::Crashed { message },
+            Self::Crashed { .. } => return None,
+        })
+    }
+
     /// The exit status in the run's trajectory: mini-swe-agent's, if it has one for this end.
     pub fn exit_status(&self) -> &'static str {
         match self {
@@ -106,6 +146,40 @@ impl End {
             | Self::Crashed { message } => Some(message),
         }
     }
+}
+
+/// The failure after this one in [`End::each`], with the status of its response.
+fn next_failure(
+    failure: &ModelFailure,
+    status: Option<u16>,
+) -> Option<(ModelFailure, Option<u16>)> {
+    let class = match failure {
+        ModelFailure::Reported(class) => class,
+        ModelFailure::Plugin => return Some((ModelFailure::Refused, None)),
+        ModelFailure::Refused => return Some((ModelFailure::Interrupted, None)),
+        ModelFailure::Interrupted => return Some((ModelFailure::Limit, None)),
+        ModelFailure::Limit => return Some((ModelFailure::Journal, None)),
+        ModelFailure::Journal => return None,
+    };
+    let next = match class {
+        ErrorClass::Authentication => ErrorClass::Permission,
+        ErrorClass::Permission => ErrorClass::NotFound,
+        ErrorClass::NotFound => ErrorClass::BadRequest,
+        ErrorClass::BadRequest => ErrorClass::ContextWindowExceeded,
+        ErrorClass::ContextWindowExceeded => ErrorClass::RateLimited,
+        ErrorClass::RateLimited => ErrorClass::Overloaded,
+        // This class has two exit statuses.
+        ErrorClass::Overloaded if status.is_none() => {
+            return Some((ModelFailure::Reported(ErrorClass::Overloaded), Some(500)));
+        }
+        ErrorClass::Overloaded => ErrorClass::Timeout,
+        ErrorClass::Timeout => ErrorClass::Network,
+        ErrorClass::Network => ErrorClass::ContentFiltered,
+        ErrorClass::ContentFiltered => ErrorClass::MalformedResponse,
+        ErrorClass::MalformedResponse => ErrorClass::Other(String::new()),
+        ErrorClass::Other(_) => return Some((ModelFailure::Plugin, None)),
+    };
+    Some((ModelFailure::Reported(next), None))
 }
 
 /// The names are those of the exceptions that mini-swe-agent's trajectories have.

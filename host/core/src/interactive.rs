@@ -22,7 +22,7 @@ pub struct ProgramStart<'a> {
     pub terminal: Option<(u16, u16)>,
 }
 
-/// What to wait for in the output of a program.
+/// The condition to wait for in the output of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Expectation<'a> {
     /// Regular expressions; the match that begins first counts, and of several the first one in this

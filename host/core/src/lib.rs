@@ -266,7 +266,7 @@ pub struct EnvironmentReady {
     pub is_restored: bool,
 }
 
-/// Where actions run.
+/// The environment in which actions run.
 #[async_trait]
 pub trait Executor: Send {
     /// Makes the environment ready for commands. It shows on the front what takes long, and ends

@@ -121,7 +121,7 @@ pub trait Person: Send + Sync {
         PersonMode::Yolo
     }
 
-    /// What the user has said to the model since the last call, without being asked.
+    /// The user's messages to the model since the last call, without having been asked.
     fn said(&self) -> Option<String> {
         None
     }

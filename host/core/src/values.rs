@@ -114,7 +114,7 @@ pub fn is_bulky(key: &str) -> bool {
     matches!(key, "raw_output" | "response" | "model_response")
 }
 
-/// What changed in a list of messages: `history[start..]` is now `messages`.
+/// A change of a list of messages: `history[start..]` is now `messages`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Change {
     /// Index of the first message that differs.

@@ -1,5 +1,5 @@
-//! Fetches one file: what a broken connection has left is not fetched again, and what is there under its
-//! name is whole.
+//! Fetches one file. After a broken connection, only the missing part is fetched, and a file with
+//! its final name is complete.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -13,12 +13,12 @@ use sha2::{Digest as _, Sha256};
 use crate::error::DatasetError;
 use crate::file_rows::LIMIT;
 
-/// Requests of one file or list, before it is given up.
+/// How often one file or list is requested before that counts as an error.
 pub(crate) const TRIES: u32 = 4;
-/// The pause between two looks at whether another process has fetched the file.
+/// The pause between two checks whether another process has fetched the file.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A file, and where it goes.
+/// A file of the Hub, and where it is stored.
 pub(crate) struct FileAt<'a> {
     pub(crate) url: String,
     pub(crate) path: &'a Path,
@@ -28,15 +28,15 @@ pub(crate) struct FileAt<'a> {
     pub(crate) sha256: Option<String>,
 }
 
-/// Why an attempt has failed.
+/// Why an attempt failed.
 enum PartFault {
-    /// Another attempt may help.
+    /// Another attempt may succeed.
     Again(String),
     Status(u16),
     File(DatasetError),
 }
 
-/// Fetches `file`. `refused` makes the error of a status.
+/// Fetches `file`. `refused` makes the error for a status.
 pub(crate) async fn fetch(
     get: &(dyn Fn(&str) -> RequestBuilder + Sync),
     file: &FileAt<'_>,
@@ -58,8 +58,8 @@ pub(crate) async fn fetch(
         .await
         .map_err(DatasetError::io("lock", &part))?;
     if is_whole(file) {
-        // It was made anew when the other process had renamed its own; others that wait for it look at the whole
-        // file, too.
+        // The file is made anew, because the other process has renamed its own. Others that wait
+        // for the lock check the complete file, too.
         let _ = fs::remove_file(&part);
         return Ok(());
     }
@@ -103,7 +103,7 @@ async fn lock(file: &File) -> std::io::Result<()> {
     }
 }
 
-/// Whether another process has fetched it in the meantime.
+/// Whether another process has fetched the complete file in the meantime.
 fn is_whole(file: &FileAt<'_>) -> bool {
     let found = fs::metadata(file.path);
     found.is_ok_and(|it| file.size.is_none_or(|size| size == it.len()))
@@ -115,7 +115,7 @@ fn part_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Fetches what is missing behind the end of `target`.
+/// Fetches the bytes that are missing at the end of `target`.
 async fn append(
     get: &(dyn Fn(&str) -> RequestBuilder + Sync),
     file: &FileAt<'_>,
@@ -146,7 +146,7 @@ async fn append(
                 let why = "it sends another part of the file than was asked for";
                 return Err(PartFault::Again(why.to_owned()));
             }
-            // It sends the whole file, or there is nothing behind this place.
+            // The server sends the whole file, or the file has no bytes after this position.
             StatusCode::OK | StatusCode::RANGE_NOT_SATISFIABLE => {
                 target.set_len(0).map_err(io)?;
                 target.rewind().map_err(io)?;
@@ -189,7 +189,7 @@ async fn append(
     }))
 }
 
-/// Whether an answer with a part of a file says nothing else than that it begins at this byte.
+/// Whether a response with a part of a file is valid and begins at this byte.
 fn begins_at(response: &Response, byte: u64) -> bool {
     let range = response.headers().get(CONTENT_RANGE);
     let begin = range.and_then(|it| {
@@ -203,7 +203,7 @@ fn begins_at(response: &Response, byte: u64) -> bool {
     range.is_none() || begin.and_then(|it| it.trim().parse().ok()) == Some(byte)
 }
 
-/// No larger file is read, so none is fetched.
+/// The error for a file that is too large to be read, so it is not fetched.
 pub(crate) fn too_large(name: &str) -> DatasetError {
     DatasetError::Refused(format!(
         "`{name}` is larger than {} GiB, and no larger file is read",
@@ -225,7 +225,7 @@ fn sha256(file: &mut File) -> std::io::Result<String> {
     Ok(digits.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Writes a small file whole.
+/// Writes a small file, replacing an earlier one.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), DatasetError> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}", std::process::id()));
@@ -239,7 +239,7 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), DatasetError> {
     written
 }
 
-/// An error of a request with its causes, without the address: after a redirect it may hold a signature.
+/// A request's error with its causes, without the URL: after a redirect it may contain a signature.
 pub(crate) fn said(error: reqwest::Error) -> String {
     chain(&error.without_url())
 }

@@ -9,11 +9,11 @@ pub enum DatasetError {
     /// A file can't be read or written.
     #[error("can't {doing} `{}`: {error}", path.display())]
     Io {
-        /// What was to be done.
+        /// The operation, for the message.
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
     /// The disk of the cache is full.
@@ -24,13 +24,13 @@ pub enum DatasetError {
     Full {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The file or the data set can't be used; the text names the place and the remedy.
     #[error("{0}")]
     Refused(String),
-    /// The Hub does not answer, or not as it should; the text names it and the remedy.
+    /// The Hub does not answer, or its answer is invalid; the text names it and the remedy.
     #[error("{0}")]
     Unreachable(String),
 }

@@ -62,7 +62,7 @@ fn of_json(text: &str) -> Result<Vec<Object>, String> {
             .enumerate()
             .map(|(index, item)| object(item, || format!("item {}", index + 1)))
             .collect(),
-        // By their ids.
+        // An object with the instances by their ids.
         Value::Object(items) if items.values().all(Value::is_object) => items
             .into_iter()
             .map(|(id, item)| {

@@ -1,5 +1,5 @@
-//! The Hugging Face Hub, or a mirror of it: lists a data set's files and fetches those of a split into a
-//! cache. What is in the cache is used again, also without a network.
+//! The Hugging Face Hub, or a mirror of it: lists a data set's files, and fetches those of a split
+//! into a cache. Files in the cache are used again, also without a network.
 //!
 //! The cache has a folder per repository with one folder per commit, whose files never change, and the
 //! Hub's last answer (`listing.json`), which names the newest commit.
@@ -22,12 +22,12 @@ const ENDPOINT: &str = "https://huggingface.co";
 /// The branch that is fetched.
 const REVISION: &str = "main";
 const CONNECT: Duration = Duration::from_secs(20);
-/// The longest silence of a server.
+/// How long a server may send nothing.
 const SILENCE: Duration = Duration::from_secs(60);
 /// The largest list of files that is read.
 const LIST: usize = 64 << 20;
 
-/// What stays in an address as it is.
+/// The characters that are not escaped in a URL's path.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'-')
@@ -35,7 +35,7 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 
-/// Where data sets are fetched from, and where they are kept.
+/// The server from which data sets are fetched, and the folder in which they are kept.
 #[derive(Debug)]
 pub struct Hub {
     endpoint: String,
@@ -46,9 +46,9 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// The Hub, as the variables of the `huggingface_hub` library set it: `HF_ENDPOINT`, `HF_TOKEN` (or
-    /// `HUGGING_FACE_HUB_TOKEN`, or the file that `HF_TOKEN_PATH` or `HF_HOME` name) and `HF_HUB_OFFLINE`.
-    /// `cache`: the folder for what is fetched.
+    /// The Hub as the variables of the `huggingface_hub` library configure it: `HF_ENDPOINT`,
+    /// `HF_TOKEN` (or `HUGGING_FACE_HUB_TOKEN`, or the file that `HF_TOKEN_PATH` or `HF_HOME`
+    /// names) and `HF_HUB_OFFLINE`. Fetched files are stored in the folder `cache`.
     ///
     /// # Errors
     /// [`DatasetError::Refused`] if the certificates or the address can't be used.
@@ -98,8 +98,8 @@ impl Hub {
         })
     }
 
-    /// Fetches the files of a split, of this configuration of the data set or the default one. `said` is told
-    /// what is fetched.
+    /// Fetches the files of a split, from this configuration of the data set or the default one.
+    /// `said` gets messages about the progress.
     ///
     /// # Errors
     /// [`DatasetError`] if the Hub has no such data set or split, or if it can't be reached and the cache
@@ -213,7 +213,7 @@ impl Hub {
         let why = match listing {
             Ok(listing) if is_commit(&listing.sha) => {
                 let made = fs::create_dir_all(folder).map_err(DatasetError::io("make", folder));
-                // A cache that only others may write to can still hold all files.
+                // The files may still be in a cache to which this process can't write.
                 if let Err(error) = made.and_then(|()| download::replace(&kept, &answer)) {
                     said(&format!("{error}; the list of the data set is not kept"));
                 }
@@ -269,8 +269,8 @@ impl Hub {
         Ok(answer)
     }
 
-    /// The token goes to the Hub alone, and not over an open network: the client leaves it out when it is
-    /// redirected to another host.
+    /// Only the Hub itself gets the token, and only over an encrypted connection or on this
+    /// machine: the client leaves out the token when it is redirected to another host.
     fn get(&self, url: &str) -> RequestBuilder {
         let request = self.client.get(url);
         let may_have = self.endpoint.starts_with("https:") || is_loopback(&self.endpoint);
@@ -304,7 +304,7 @@ enum ListFault {
     Network(String),
 }
 
-/// Its name is that of a folder.
+/// The commit's id is the name of a folder.
 fn is_commit(sha: &str) -> bool {
     !sha.is_empty() && sha.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
@@ -313,7 +313,7 @@ fn is_loopback(endpoint: &str) -> bool {
     url::Url::parse(endpoint).is_ok_and(|url| is_own(&url))
 }
 
-/// The token that `huggingface-cli login` has left.
+/// The token that `huggingface-cli login` has stored.
 fn token_file(set: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let path = set("HF_TOKEN_PATH").map(PathBuf::from).or_else(|| {
         let home = set("HF_HOME").map(PathBuf::from);

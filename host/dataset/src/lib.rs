@@ -1,7 +1,7 @@
-//! Where the instances of a batch come from: files of JSON, JSON lines, CSV and parquet, and data sets of
+//! The sources of a batch's instances: files of JSON, JSON lines, CSV and parquet, and data sets of
 //! the Hugging Face Hub, which are fetched into a cache.
 //!
-//! [`split_files`] finds the files of a data set, [`rows`] reads a file.
+//! [`split_files`] finds the files of a data set; [`rows`] reads a file.
 
 mod download;
 mod error;

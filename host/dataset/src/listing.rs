@@ -1,4 +1,4 @@
-//! What a repository of the Hub holds, and which of its files are those of a split.
+//! The files of a repository on the Hub, and which of them belong to a split.
 
 use fancy_regex::Regex;
 use serde::Deserialize;
@@ -7,14 +7,14 @@ use serde_json::Value;
 /// The formats that are read, the preferred one first: a repository may hold the same rows in several.
 pub(crate) const FORMATS: &[&str] = &["parquet", "jsonl", "ndjson", "json", "csv"];
 
-/// The part that is used here of the Hub's answer to `/api/datasets/REPO/revision/REVISION?blobs=true`.
+/// The used part of the Hub's answer to `/api/datasets/REPO/revision/REVISION?blobs=true`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct RepoListing {
     /// The commit.
     pub(crate) sha: String,
     #[serde(default)]
     pub(crate) siblings: Vec<RepoFile>,
-    /// The head of the data set's card.
+    /// The YAML header of the data set's card.
     #[serde(default, rename = "cardData")]
     card: Value,
 }
@@ -30,14 +30,14 @@ pub(crate) struct RepoFile {
     pub(crate) lfs: Option<LargeFile>,
 }
 
-/// What the Hub knows of a large file.
+/// The Hub's data about a large file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub(crate) struct LargeFile {
     pub(crate) sha256: Option<String>,
 }
 
 impl RepoListing {
-    /// The files of `split`, in the order of their names; else a message that names the splits. `config`: of this
+    /// The files of `split`, sorted by name; else a message that names the splits. `config`: the
     /// configuration of the data set.
     pub(crate) fn files(&self, split: &str, config: Option<&str>) -> Result<Vec<RepoFile>, String> {
         let of_config = self.config(config)?;
@@ -145,7 +145,7 @@ fn declared(config: &Value) -> Vec<(String, String)> {
     });
     let mut declared: Vec<_> = of_splits.collect();
     if declared.is_empty() {
-        // Without splits all rows are those of `train`.
+        // Without splits, all rows are in the split `train`.
         declared.extend(
             paths(files)
                 .into_iter()
@@ -155,13 +155,13 @@ fn declared(config: &Value) -> Vec<(String, String)> {
     declared
 }
 
-/// The folder of a configuration's files with a slash behind it; empty if it is the whole repository.
+/// The folder of a configuration's files, with a trailing slash; empty for the whole repository.
 fn folder_names(data_dir: &str) -> String {
     let names = data_dir.split('/').filter(|it| !["", "."].contains(it));
     names.map(|name| format!("{name}/")).collect()
 }
 
-/// The place of a file's format among those that are read.
+/// The rank of a file's format among [`FORMATS`].
 fn rank(path: &str) -> usize {
     let suffix = path.rsplit_once('.').map_or("", |(_, suffix)| suffix);
     let suffix = suffix.to_ascii_lowercase();
@@ -169,18 +169,19 @@ fn rank(path: &str) -> usize {
     place.unwrap_or(FORMATS.len())
 }
 
-/// Whether the path stays in the folder it is relative to.
+/// Whether the path leads to no place outside of its base folder.
 fn is_inside(path: &str) -> bool {
     let names = ["", ".", ".."];
     !path.contains(['\\', '\0']) && !path.split('/').any(|name| names.contains(&name))
 }
 
-/// The words of a path, which name splits: `data/test-00000-of-00001.parquet` has `test`.
+/// The words of a path, by which splits are recognised: `data/test-00000-of-00001.parquet` has the
+/// word `test`.
 fn words(path: &str) -> impl Iterator<Item = &str> {
     path.split(|c: char| !c.is_alphanumeric())
 }
 
-/// The regular expression of a pattern of a card: `*` and `?` stay in a folder, `**` does not.
+/// The regular expression for a pattern of a card: `*` and `?` match no slash, `**` does.
 fn pattern(glob: &str) -> Option<Regex> {
     let mut regex = String::from(r"\A");
     let mut rest = glob.trim_start_matches("./");

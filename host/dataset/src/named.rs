@@ -6,7 +6,7 @@ use crate::error::DatasetError;
 use crate::hub::Hub;
 use crate::listing::FORMATS;
 
-/// The names of the data sets on the Hub, by the names that mini-swe-agent and SWE-agent have for them.
+/// The names of data sets on the Hub, by the short names that mini-swe-agent and SWE-agent use.
 const SUBSETS: &[(&str, &str)] = &[
     ("full", "princeton-nlp/SWE-Bench"),
     ("verified", "princeton-nlp/SWE-Bench_Verified"),
@@ -18,7 +18,7 @@ const SUBSETS: &[(&str, &str)] = &[
     ("_test", "klieret/swe-bench-dummy-test-dataset"),
 ];
 
-/// Where a data set is.
+/// The place of a data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DatasetAt {
     /// In these files.
@@ -32,17 +32,19 @@ pub enum DatasetAt {
     },
 }
 
-/// The name on the Hub of a data set with a short name; any other name as it is.
+/// The full name of a data set with a short name; any other name unchanged.
 pub fn full_name(subset: &str) -> &str {
     let known = SUBSETS.iter().find(|(name, _)| *name == subset);
     known.map_or(subset, |(_, repo)| repo)
 }
 
-/// Where the `split` of the data set `subset` is: in the file of this name, in a folder of this name (files
-/// `SPLIT.*` or `SPLIT-*.parquet`, there or in `data/`), or on the Hub (`NAME`, `NAME:CONFIGURATION`).
+/// Finds the `split` of the data set `subset`: in the file of this name, in a folder of this name
+/// (files `SPLIT.*` or `SPLIT-*.parquet`, in it or in its `data/`), or on the Hub (`NAME`,
+/// `NAME:CONFIGURATION`).
 ///
 /// # Errors
-/// [`DatasetError::Refused`] if the folder has no such file, or if it is no name of a data set.
+/// [`DatasetError::Refused`] if the folder has no such file, or if `subset` is not a valid name of
+/// a data set.
 pub fn locate(subset: &str, split: &str) -> Result<DatasetAt, DatasetError> {
     let path = Path::new(subset);
     if path.is_file() {
@@ -88,7 +90,7 @@ fn looks_like_a_file(name: &str) -> bool {
     FORMATS.contains(&suffix.to_ascii_lowercase().as_str())
 }
 
-/// The files of a split in a folder; one format of those that are there.
+/// The files of a split in a folder, all of one format.
 fn in_folder(folder: &Path, split: &str) -> Vec<PathBuf> {
     let mut parts: Vec<PathBuf> = std::fs::read_dir(folder)
         .into_iter()
@@ -110,11 +112,11 @@ fn in_folder(folder: &Path, split: &str) -> Vec<PathBuf> {
     }
 }
 
-/// The files of the `split` of the data set `subset`; those of the Hub are fetched. `said` is told what is
-/// fetched.
+/// The files of the `split` of the data set `subset`; files on the Hub are fetched. `said` gets
+/// messages about the progress.
 ///
 /// # Errors
-/// [`DatasetError`] if there is no such data set, or if it can't be had.
+/// [`DatasetError`] if there is no such data set, or if it can't be fetched.
 pub async fn split_files(
     subset: &str,
     split: &str,

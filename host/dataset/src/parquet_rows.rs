@@ -8,13 +8,14 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use serde_json::Value;
 
-/// About how many bytes a value takes beside its text.
+/// The approximate number of bytes that a value takes beside its text.
 const VALUE: u64 = 64;
 
-/// The rows of `file`, each as its fields; null where a field has no value. `most`: about how many bytes they may
-/// take, because a small file can hold the same value any number of times.
+/// The rows of `file`, each as its fields; null where a field has no value. `most`: the approximate
+/// limit of the memory that they take, because a small file can repeat the same value any number of
+/// times.
 pub(crate) fn of_parquet(file: File, most: u64) -> Result<Vec<Object>, String> {
-    // The crate checks some values of a file with assertions.
+    // The crate checks some values of a file with assertions, which panic.
     catch_unwind(AssertUnwindSafe(|| read(file, most))).unwrap_or_else(|_| {
         Err(
             "it is no parquet file that can be read: it is damaged, and the reader failed"

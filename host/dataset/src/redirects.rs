@@ -1,5 +1,5 @@
-//! Which redirects are followed: a server of the Hub sends to the servers of its files, and to nowhere else
-//! than a server that anybody can reach.
+//! Which redirects are followed: the Hub may redirect to the servers of its files, but to no server
+//! that only this machine or its network can reach.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use url::{Host, Url};
 /// The most redirects of one request.
 const MOST: usize = 10;
 
-/// The redirects that a Hub at this address may ask for.
+/// The redirects that are followed from a Hub at this address.
 pub(crate) fn of(endpoint: &Url) -> Policy {
     let may_own = is_own(endpoint);
     Policy::custom(move |attempt| {
@@ -46,7 +46,7 @@ pub(crate) fn is_own(url: &Url) -> bool {
     }
 }
 
-/// Such addresses are those of a cloud's service with its keys, for example.
+/// Whether an address is link-local: services of clouds that give out keys have such addresses.
 fn is_link_local(url: &Url) -> bool {
     address(url).is_some_and(|address| match address {
         IpAddr::V4(address) => address.is_link_local(),

@@ -14,7 +14,7 @@ use mswea_helper::archive;
 use crate::files::{self, CallerWaits, PlacedPath};
 use crate::folders::TempFolder;
 
-/// How much of an archive is written at once.
+/// The size of the write buffer.
 const BUFFER: usize = 128 * 1024;
 
 /// The error of a copy.
@@ -24,7 +24,7 @@ pub(super) fn failed(from: &str, to: &str, why: impl std::fmt::Display) -> Execu
     ))
 }
 
-/// A file that can be written only while the caller waits.
+/// A file to which writing fails when the caller no longer waits.
 struct AbortableFile<'a> {
     file: BufWriter<fs::File>,
     wanted: &'a CallerWaits,
@@ -67,22 +67,22 @@ fn no_file(error: &io::Error) -> String {
     }
 }
 
-/// An archive on this machine's disk, as a file without a name: nothing is left of it, however the host
-/// ends.
+/// An archive on this machine's disk, as a file without a name: it is gone when the host ends,
+/// however the host ends.
 pub(super) struct PackedArchive(fs::File);
 
 impl PackedArchive {
-    /// A path by which this process can open it, from its beginning.
+    /// A path by which this process can open the archive, positioned at its beginning.
     pub(super) fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }
 }
 
-/// Packs `from`, a path of this machine, off the event loop. In a file and not in memory, because a
-/// repository may be larger than that. `name` and `owner`: as [`archive::pack`] takes them.
+/// Packs `from`, a path of this machine, off the event loop, into a file: a repository may be
+/// larger than the memory. `name` and `owner` are those of [`archive::pack`].
 ///
 /// # Errors
-/// A message, if something can't be read or written.
+/// A message if something can't be read or written.
 pub(super) async fn packed(
     from: &Path,
     name: &str,
@@ -117,29 +117,30 @@ fn pack(
     archive.into_inner()?.flush()
 }
 
-/// A temporary folder for an archive and its content. Of a host that is killed, the next one finds it.
+/// A temporary folder for an archive and its content. If this host is killed, the next one removes
+/// the folder.
 pub(super) struct ReceivedArchive(TempFolder);
 
 impl ReceivedArchive {
     /// Makes the folder.
     ///
     /// # Errors
-    /// A message, if it can't be made.
+    /// A message if the folder can't be made.
     pub(super) fn new() -> Result<Self, String> {
         let folder = TempFolder::new("copy", "archive");
         folder.map(Self).map_err(|error| error.message)
     }
 
-    /// Where the archive has to be put.
+    /// The path where the archive has to be put.
     pub(super) fn path(&self) -> PathBuf {
         self.0.path().join("archive.tar")
     }
 
-    /// Unpacks it beside it, off the event loop; returns its top entry. `is_root`: it was packed
-    /// without a folder of its own.
+    /// Unpacks the archive beside it, off the event loop; returns the unpacked file or folder.
+    /// `is_root`: the archive was packed without a top folder.
     ///
     /// # Errors
-    /// A message, if it is no archive, or can't be written.
+    /// A message if the file is no archive, or its content can't be written.
     pub(super) async fn unpack(&self, is_root: bool) -> Result<PathBuf, String> {
         let (archive, folder) = (self.path(), self.0.path().to_owned());
         let unpacking = tokio::task::spawn_blocking(move || unpack(&archive, &folder, is_root));
@@ -148,7 +149,7 @@ impl ReceivedArchive {
         unpacked.map_err(|error| no_room(&error))
     }
 
-    /// Copies what was unpacked, and is `from` in the environment, to `to`.
+    /// Copies the unpacked content to `to`. `from` is its path in the environment, for messages.
     ///
     /// # Errors
     /// [`ExecutorError`] if `to` can't be written.
@@ -170,7 +171,7 @@ impl ReceivedArchive {
     }
 }
 
-/// Unpacks an archive beside it; returns its top entry.
+/// Unpacks an archive beside it; returns the unpacked file or folder.
 fn unpack(archive: &Path, folder: &Path, is_root: bool) -> io::Result<PathBuf> {
     let content = folder.join("content");
     fs::create_dir(&content)?;
@@ -230,7 +231,8 @@ mod tests {
         );
     }
 
-    /// A file whose size differs from what it has to read: those of `/proc` have the size 0.
+    /// A file whose size differs from the number of bytes that can be read: files of `/proc` have
+    /// the size 0.
     #[test]
     fn an_archive_stays_in_step_with_files_that_grow() {
         let folder = tempfile::tempdir().unwrap();

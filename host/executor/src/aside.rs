@@ -41,8 +41,8 @@ pub async fn aside<T: Send + 'static>(
     }
 }
 
-/// What `work` finds in a file system, which may not answer. None if the run is stopped or `limit` has
-/// passed; the work then goes on by itself.
+/// Does `work`, which reads a file system that may not answer. None if the run is stopped or
+/// `limit` has passed; the work then continues on its thread.
 pub(crate) async fn look<T: Send + 'static>(
     limit: Duration,
     stop: &Stop,
@@ -70,8 +70,9 @@ pub(crate) async fn hunt(target: &ProcessTarget, limit: Duration) -> bool {
     aside("hunt", kill).await.unwrap_or(false)
 }
 
-/// Does `work` in a destructor: on a new thread with an event loop of its own, because the current one
-/// may be ending. Blocks for `limit` at most; the work then goes on by itself. `None` if it has not ended.
+/// Does `work` in a destructor: on a new thread with an event loop of its own, because the current
+/// loop may be ending. Blocks for at most `limit`; `None` if the work has not ended by then, and it
+/// then continues on its thread.
 pub fn before_the_end<T: Send + 'static>(
     limit: Duration,
     work: impl Future<Output = T> + Send + 'static,

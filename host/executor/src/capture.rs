@@ -16,7 +16,7 @@ const READ: usize = 64 * 1024;
 /// The most bytes of an output that is kept whole.
 const WHOLE: usize = 64 * 1024 * 1024;
 
-/// Within how many bytes the marker has to come.
+/// The marker must come within so many bytes.
 const LOOK: usize = 4096;
 
 /// A bounded buffer: the first bytes, the last bytes, and the number of all bytes.
@@ -70,8 +70,8 @@ impl Capture {
         }
     }
 
-    /// For the output of a command, of which `limit` bytes are kept, unless it is to be whole or begins with
-    /// `marker`.
+    /// For the output of a command, of which `limit` bytes are kept, unless the whole output was
+    /// asked for or it begins with `marker`.
     pub(super) fn of(command: &Command<'_>, limit: usize, marker: Option<&str>) -> Self {
         let capture = Self::new(limit);
         match marker {
@@ -147,7 +147,8 @@ impl Capture {
         }
     }
 
-    /// The bytes as they came: all, or the head and the tail, and how many are missing between them.
+    /// The captured bytes: all, or the head and the tail, and the number of missing bytes between
+    /// them.
     pub(super) fn raw(mut self) -> (Vec<u8>, Vec<u8>, u64) {
         self.tail.rotate_left(self.start);
         let kept = (self.head.len() + self.tail.len()) as u64;
@@ -383,7 +384,7 @@ mod tests {
                 true,
                 format!("MARK\u{2028}{long}"),
             ),
-            // Not if it failed, and not if something else comes before or after the marker.
+            // Not if the command failed, nor if other text precedes or follows the marker.
             (&[&lines], false, gap("MARK", lines.len() - 8, "xx\n")),
             (&["MARK", "x\r\n", &long], true, gap("MARK", 4999, "xxxx")),
             (&["x\nMARK\n", &long], true, gap("x\nMA", 4999, "xxxx")),

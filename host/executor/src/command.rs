@@ -1,9 +1,9 @@
 //! Runs actions at a place that a program reaches through its standard input and output: `ssh HOST`,
 //! `kubectl exec -i POD --`, `srun --jobid=JOB --overlap`, `nsenter`.
 //!
-//! The program is started with one further argument, `sh`. That shell reads `script`, which finds
-//! a folder for programs, takes the helper, removes its file and becomes the helper: nothing is left
-//! at the place, and nothing but a shell has to be there.
+//! The program is started with one further argument, `sh`. That shell reads `script`, which finds a
+//! folder for programs, receives the helper, removes its file and becomes the helper. So nothing is
+//! left at the place, and the place needs nothing but a shell.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -25,9 +25,10 @@ use crate::interactive::HelperGuard;
 use crate::process::{ClientProcess, Errors, Input, Program};
 use crate::stream::{HelperLink, HelperPlace, HelperStream, StreamExecutor, StreamSettings};
 
-/// How much of a program's messages is kept: the end of them.
+/// How many bytes of a program's messages are kept, from their end.
 const KEPT: usize = 2000;
-/// How much other output is read before the shell's answer: greetings of a login, and the like.
+/// How many bytes of other output are read before the shell's answer, for example the greeting of a
+/// login.
 const NOISE: usize = 256 * 1024;
 /// How long a program whose output has ended may take to end, so that its exit code is known.
 const ENDING: Duration = Duration::from_secs(2);
@@ -59,7 +60,7 @@ const CONNECTING: [&str; 20] = [
     "AZURE_CONFIG_DIR",
 ];
 
-/// Which variables of this machine the program, and so perhaps the commands, get.
+/// Which variables of this machine are passed to the program, and so perhaps to the commands.
 #[derive(Clone, Debug)]
 pub struct PassedVariables {
     /// Names in addition to the default list, or beginnings of names followed by `*`.
@@ -80,7 +81,7 @@ impl PassedVariables {
             secrets: &self.secret_names,
             is_credential: self.is_credential,
         };
-        // Only configured variables can be refused, and there are none.
+        // Only configured variables can be refused, and here there are none.
         let built = build(std::env::vars_os(), rules, &BTreeMap::new());
         built.map(|built| built.variables).unwrap_or_default()
     }
@@ -101,11 +102,11 @@ impl PassedVariables {
     }
 }
 
-/// The place.
+/// The place that a program reaches.
 struct ProgramPlace {
     /// Program and arguments.
     connect: Vec<String>,
-    /// The same as a text.
+    /// The program and its arguments as a text.
     name: String,
     /// How long connecting may take.
     limit: Duration,
@@ -114,21 +115,21 @@ struct ProgramPlace {
 
 /// A started program.
 struct Connection {
-    /// It as a text.
+    /// The program as a text.
     name: String,
     process: ClientProcess,
-    /// The end of its messages.
+    /// The end of the program's messages.
     said: Arc<Mutex<Vec<u8>>>,
     listening: JoinHandle<()>,
 }
 
 impl Connection {
-    /// How the program ended, or that it runs, and what it has said.
+    /// The program's exit code, unless it still runs, and its last messages.
     async fn report(&mut self, noise: &[u8]) -> (Option<i32>, String) {
         let ended = timeout(ENDING, self.process.exited()).await;
         let code = ended.ok().and_then(Result::ok);
         if code.is_some() && !self.listening.is_finished() {
-            // What it has said last may not have been read yet.
+            // The last messages may not have been read yet.
             let _ = timeout(ENDING, &mut self.listening).await;
         }
         let said = self.said(noise);
@@ -143,7 +144,7 @@ impl Connection {
         }
     }
 
-    /// What it has said to people, or else the end of `noise`.
+    /// The program's messages, or else the end of `noise`.
     fn said(&self, noise: &[u8]) -> String {
         let said = mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner));
         let said = match said.trim_ascii() {
@@ -186,7 +187,8 @@ impl ProgramPlace {
         Ok((connection, started.output, input))
     }
 
-    /// Passes the helper through the shell. `noise` gets what came before the shell's answer.
+    /// Sends the helper through the shell. `noise` gets the output that precedes the shell's
+    /// answer.
     async fn pass_helper(
         &self,
         output: &mut Receiver,
@@ -214,11 +216,12 @@ impl ProgramPlace {
     }
 }
 
-/// What the shell at the place does. It uses nothing but `head`, `wc`, `chmod` and `rm`. The braces have
-/// it read the whole script before it begins: what follows is the helper. `is_again`: the processes with the
-/// mark `id` are ended first, because another helper may have left them.
+/// The script for the shell at the place. It uses only `head`, `wc`, `chmod` and `rm`. Because of
+/// the braces, the shell reads the whole script before it begins: the bytes after it are the
+/// helper. With `is_again`, the processes with the mark `id` are ended first, because another
+/// helper may have left them.
 fn script(mark: &str, length: usize, id: &str, removed: &str, is_again: bool) -> String {
-    // The id may be that of a journal that somebody else has written.
+    // The id may be from a journal that somebody else has written.
     let id = quoted(id);
     let kill = match is_again {
         true => format!("/proc/self/fd/3 kill {id} </dev/null >/dev/null 2>&1\n"),
@@ -251,7 +254,7 @@ exec /proc/self/fd/3 session; }}
     )
 }
 
-/// Keeps the end of what a program says.
+/// Keeps the end of a program's messages.
 async fn listen(mut from: Receiver, into: Arc<Mutex<Vec<u8>>>) {
     let mut piece = vec![0; 4096];
     while let Ok(1..) = from.read(&mut piece).await.inspect(|count| {
@@ -280,7 +283,7 @@ impl HelperPlace for ProgramPlace {
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::Other => error.to_string(),
             Ok(Err(_)) => {
                 drop(input);
-                // What it has said before it closed its input.
+                // The messages that the program wrote before it closed its input.
                 let rest = async {
                     while noise.len() < NOISE
                         && matches!(output.read_buf(&mut noise).await, Ok(1..))
@@ -312,14 +315,15 @@ impl HelperLink for Connection {}
 
 #[async_trait]
 impl HelperGuard for Connection {
-    /// The helper ends with all that it started, and the program with it. Dropping this kills the program.
+    /// The helper ends with all processes that it started, and then the program ends. Dropping this
+    /// kills the program.
     async fn dismiss(&mut self) {
         let _ = timeout(ENDING, self.process.exited()).await;
     }
 
     async fn lost(&mut self) -> Option<String> {
         let (code, report) = self.report(&[]).await;
-        // A helper that was killed ends a program that has become it, or that waits for it.
+        // A killed helper ends the program, which has become the helper or waits for it.
         let is_killed = code.is_some_and(|code| KILLED.contains(&code));
         (!is_killed).then(|| {
             format!(
@@ -330,8 +334,8 @@ impl HelperGuard for Connection {
     }
 }
 
-/// An executor for the place that this program reaches; nothing is started or checked yet. `limit`: how
-/// long connecting may take.
+/// An executor for the place that this program reaches; nothing is started or checked yet. `limit`:
+/// the time limit for connecting.
 pub fn command_executor(
     connect: Vec<String>,
     limit: Duration,

@@ -106,8 +106,8 @@ pub(super) fn forwarded(
     all
 }
 
-/// The same for commands elsewhere, which get nothing else of the host. Without the marks of runs and
-/// actions, which are set for each.
+/// The same for commands at another place, which get no other variables of the host. Without the
+/// marks of runs and actions, which are set for each.
 ///
 /// # Errors
 /// A message if a variable can't be passed to a process.

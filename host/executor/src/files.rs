@@ -11,13 +11,13 @@ use mswea_helper::files::{FileKind, PlaceFiles, facts, regular};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-/// A path on this machine, or one below a folder out of which nothing leads: commands can make links there at
-/// any time.
+/// A path on this machine, or a path below a folder that no link leads out of, although commands
+/// can make links there at any time.
 #[derive(Debug)]
 pub(super) struct PlacedPath {
     files: PlaceFiles,
     path: PathBuf,
-    /// As the caller knows it.
+    /// The path as the caller names it.
     shown: String,
     /// The folder that bounds it.
     root: PathBuf,
@@ -34,8 +34,8 @@ impl PlacedPath {
         }
     }
 
-    /// `path` in an environment whose files are all in the folder `root`. `start` is the base of relative
-    /// paths, below `root`.
+    /// `path` in an environment whose files are all in the folder `root`. Relative paths are
+    /// relative to `start`, a folder below `root`.
     ///
     /// # Errors
     /// [`ExecutorError`] if the path is not below `root`, or `root` is missing.
@@ -64,11 +64,11 @@ impl PlacedPath {
         }
     }
 
-    /// `path` in an image whose files are in the folder `root`. `cwd` is the directory in the image from which
-    /// relative paths count.
+    /// `path` in an image whose files are in the folder `root`. Relative paths are relative to
+    /// `cwd`, a directory in the image.
     ///
     /// # Errors
-    /// As [`Self::inside`].
+    /// [`ExecutorError`] in the cases of [`Self::inside`].
     pub(super) fn in_image(root: &Path, cwd: &Path, path: &str) -> Result<Self, ExecutorError> {
         let start = match path.starts_with('/') {
             true => root.to_owned(),
@@ -90,7 +90,7 @@ impl PlacedPath {
         ))
     }
 
-    /// The error of doing `what` with it.
+    /// The error of an operation `what` on this path.
     pub(super) fn failed(&self, error: &io::Error, what: &str) -> ExecutorError {
         match error.raw_os_error() {
             Some(libc::EXDEV) if self.files.is_bounded() => self.is_outside(),
@@ -98,10 +98,10 @@ impl PlacedPath {
         }
     }
 
-    /// Makes a file with this content that can be executed, and the folders around it.
+    /// Writes an executable file with this content, and makes the folders around it.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error if the file or a folder can't be made or written.
     pub(super) fn put_program(&self, content: &[u8]) -> io::Result<()> {
         let parent = self.path.parent().unwrap_or(Path::new(""));
         self.files.make_folder(parent)?;
@@ -137,16 +137,18 @@ pub(super) async fn copy(from: PlacedPath, to: PlacedPath) -> Result<(), Executo
     copied.unwrap_or_else(|error| Err(ExecutorError::from(error.to_string())))
 }
 
-/// How deep folders may be in one another: each level holds three descriptors, and many processes may have
-/// 1,024 of them.
+/// The greatest depth of nested folders: each level holds three descriptors open, and many
+/// processes may have only 1,024.
 const DEEPEST: usize = 200;
 
-/// The permissions that are copied of files: not setuid and the like, which hold for another owner.
+/// The permission bits of files that are copied. Bits such as setuid are not, because the copy has
+/// another owner.
 const OF_FILES: u32 = 0o777;
-/// Those of folders. Without the sticky bit, others could remove what is in one that all may write to.
+/// The same for folders. Without the sticky bit, other users could remove files in a folder that
+/// all may write to.
 const OF_FOLDERS: u32 = 0o1777;
 
-/// Alive while the caller waits for the copy.
+/// Can be upgraded while the caller waits for the copy.
 pub(super) type CallerWaits = Weak<()>;
 
 fn copy_any(from: &PlacedPath, to: &PlacedPath, wanted: &CallerWaits) -> io::Result<()> {
@@ -171,7 +173,7 @@ fn copy_any(from: &PlacedPath, to: &PlacedPath, wanted: &CallerWaits) -> io::Res
     };
     let parent = path.parent().unwrap_or(Path::new(""));
     to.files.make_folder(parent)?;
-    // Not emptied yet: it can be the source.
+    // The target is not emptied yet, because it may be the source.
     if let Ok(target) = to.files.read(&path)
         && is_same(&source, &target)?
     {
@@ -180,7 +182,8 @@ fn copy_any(from: &PlacedPath, to: &PlacedPath, wanted: &CallerWaits) -> io::Res
     pour(&source, &create(to, parent, &path, mode_of(&source)?)?)
 }
 
-/// Makes a file in the folder `parent`, with no more than these permissions from the beginning; or empties one.
+/// Makes a file in the folder `parent`, with no more than these permissions from the beginning, or
+/// empties an existing one.
 fn create(to: &PlacedPath, parent: &Path, path: &Path, mode: u32) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(mode & OF_FILES);
@@ -188,12 +191,13 @@ fn create(to: &PlacedPath, parent: &Path, path: &Path, mode: u32) -> io::Result<
     let made = made.and_then(|(name, folder)| rustix::fs::openat(folder, name, flags, mode).ok());
     match made {
         Some(made) => Ok(File::from(made)),
-        // There is one, or a link, or the folder can't be read.
+        // The file exists, or is a link, or the folder can't be read.
         None => to.files.create(path),
     }
 }
 
-/// `is_bounded`: no link in the target is followed. `depth`: how many folders around it are being copied.
+/// `is_bounded`: links in the target are not followed. `depth`: the number of folders around this
+/// one that are being copied.
 fn copy_folder(
     from: &OwnedFd,
     to: &OwnedFd,
@@ -207,7 +211,8 @@ fn copy_folder(
         )));
     }
     let mode = mode_of(from)? & OF_FOLDERS;
-    // Nobody else sees the content meanwhile. If it can't be set, the last call here says so.
+    // No other user can see the content meanwhile. If this fails, the last call of this function
+    // reports it.
     let _ = rustix::fs::fchmod(to, Mode::from_raw_mode(mode | 0o700));
     for entry in Dir::read_from(from)? {
         let entry = entry?;
@@ -291,7 +296,8 @@ fn is_same(one: &File, other: &File) -> io::Result<bool> {
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
-/// Copies permissions and content, in this order: nobody may read the content who may not read `from`.
+/// Copies permissions and content, in this order, so that a user who may not read `from` can't read
+/// the copy.
 fn pour(mut from: &File, mut to: &File) -> io::Result<()> {
     let mode = Mode::from_raw_mode(mode_of(from)? & OF_FILES);
     rustix::fs::fchmod(to, mode)?;

@@ -24,14 +24,14 @@ pub use remove::remove_tree;
 
 const PREFIX: &str = "mswea-";
 const OWNER: &str = ".owner";
-/// Where a repository holds the credentials of a fetch while it takes place.
+/// The path in a repository of the credentials of a fetch while it takes place.
 pub(super) const SETUP: &str = ".git/mswea-setup";
 /// The most bytes of an owner file, with a path.
 const OWNER_BYTES: u64 = 8192;
 /// How long such a file may be empty before it counts as abandoned.
 const UNWRITTEN: Duration = Duration::from_secs(60);
 
-/// A folder that is removed with its content, at the latest when this is dropped.
+/// A folder that is removed with its content when this is dropped, or before.
 #[derive(Debug)]
 pub struct TempFolder {
     path: PathBuf,
@@ -120,7 +120,7 @@ impl Drop for TempFolder {
 /// A folder that a host left behind.
 struct LeftFolder {
     path: PathBuf,
-    /// The credentials to be removed with it.
+    /// The credentials to be removed with the folder.
     also: Option<PathBuf>,
 }
 
@@ -208,8 +208,8 @@ fn leftover(file: &Path) -> Option<LeftFolder> {
     Some(LeftFolder { path, also })
 }
 
-/// The content of a file of this user, of at most `limit` bytes. Others may have put anything in its place: a
-/// link to this user's files, a pipe without an end.
+/// The content of a file of this user, of at most `limit` bytes. Another user may have replaced it
+/// by a link to this user's files, or by a pipe that never ends.
 pub(super) fn own_file(path: &Path, limit: u64) -> Option<(fs::Metadata, Vec<u8>)> {
     let file = OpenOptions::new()
         .read(true)
@@ -303,7 +303,8 @@ pub(super) mod tests {
         assert!(status.unwrap().success());
         fs::write(at("mswea-file"), "").unwrap();
         fs::write(at("mswea-file.owner"), &dead).unwrap();
-        // Hosts that were killed before they wrote their owner; one of them just now.
+        // Hosts that were killed before they wrote their owner; one of them has only just been
+        // killed.
         fs::write(at("mswea-unwritten.owner"), "").unwrap();
         fs::write(at("mswea-empty.owner"), "").unwrap();
         let old = std::time::SystemTime::now() - UNWRITTEN * 2;
@@ -312,7 +313,7 @@ pub(super) mod tests {
             .open(at("mswea-empty.owner"));
         file.unwrap().set_modified(old).unwrap();
         let mut expected = vec!["mswea-dead", "mswea-empty", "mswea-missing"];
-        // Another user's; only root can make one.
+        // The file belongs to another user; only root can make one.
         if rustix::process::geteuid().is_root() {
             fs::create_dir(at("mswea-foreign")).unwrap();
             fs::write(at("mswea-foreign.owner"), &dead).unwrap();
@@ -358,7 +359,7 @@ pub(super) mod tests {
         assert_eq!(Path::new(rest), also);
         drop(folder);
         assert!(!also.exists() && at("repo/.git").exists());
-        // Of a host that is gone; a command may have written any path there.
+        // The owner is gone; a command may have written any path into the file.
         let (start, last) = mine.rsplit_once('/').unwrap();
         let dead = format!("{start}/{}", last.parse::<u64>().unwrap() + 1);
         setup("gone/.git/mswea-setup", "credentials");
@@ -426,7 +427,7 @@ pub(super) mod tests {
         thread.spawn(move || drop(folder)).unwrap().join().unwrap();
         assert!(!path.exists() && !owner_file(&path).exists());
         assert!(outside.path().join("x").exists());
-        // A link in the place of the folder.
+        // A link has the place of the folder.
         symlink(outside.path(), &path).unwrap();
         remove_tree(&path).unwrap();
         assert!(fs::symlink_metadata(&path).is_err() && outside.path().join("x").exists());

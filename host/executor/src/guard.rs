@@ -1,4 +1,4 @@
-//! The guardian: a small process that outlives the host by a moment.
+//! The guardian: a small process that ends shortly after the host.
 //!
 //! A host that is killed with -9 can't clean up. So it starts a second process, which holds the
 //! reading end of a pipe and sleeps. When the host ends for any reason, the kernel closes the
@@ -111,10 +111,10 @@ pub fn run(run_id: &str, after: impl FnOnce(Orphaned)) {
     }
 }
 
-/// What a host that is gone has left to its guardian.
+/// The processes, folders and containers that a dead host has left to its guardian.
 #[derive(Debug)]
 pub struct Orphaned {
-    /// The runs that have not ended properly.
+    /// The runs that were not cleaned up by the host.
     pub runs: BTreeSet<String>,
     /// The engines that run containers for them; an empty name: they have folders.
     pub engines: BTreeSet<String>,
@@ -180,7 +180,7 @@ impl Lease {
     /// Guards the processes of `run_id`; starts the guardian if there is none yet.
     ///
     /// # Errors
-    /// If the program can't be started.
+    /// [`io::Error`] if the program can't be started.
     pub(super) fn new(program: &Path, run_id: &str) -> io::Result<Self> {
         let mut guardians = GUARDIANS.lock().unwrap_or_else(PoisonError::into_inner);
         let mut inherited = BTreeSet::new();
@@ -223,7 +223,7 @@ impl Lease {
         })
     }
 
-    /// The same if there is such a program; if it can't be started, a warning says what follows.
+    /// The same, if a program is given. If it can't be started, a warning says that `follows`.
     pub(super) fn of(program: Option<&Path>, run_id: &str, follows: &str) -> Option<Self> {
         let program = program?;
         let lease = Self::new(program, run_id);

@@ -25,7 +25,7 @@ pub(crate) fn ready(known: Option<&Value>, now: Option<&Path>) -> EnvironmentRea
         // A journal of an earlier version does not record the folder.
         (None | Some(Value::Null), _, Some(_)) | (None, ..) => None,
         (_, Some(before), Some(now)) if before == now => None,
-        // An earlier version recorded what the config said.
+        // An earlier version recorded the relative path of the config.
         (_, Some(before), Some(_)) if Path::new(before).is_relative() => None,
         (_, Some(before), Some(now)) => Some(format!(
             "commands start in `{now}` now, before it was `{before}`"

@@ -1,14 +1,14 @@
 //! Starts of processes that hang: a working directory or a program on a file system that does not answer.
 //!
-//! The thread that starts a process waits in the kernel until the process executes its program. With few runs
-//! this is the thread of the loops, because a start on another thread takes 10 to 20 µs longer. It can't
-//! notice that the run is stopped or that the time limit has passed, so a thread of this module does, and
-//! ends the process that does not start.
+//! The thread that starts a process waits in the kernel until the process executes its program.
+//! With few runs this is the thread of the loops, because a start on another thread takes 10 to 20
+//! µs longer. That thread can't notice that the run is stopped or that the time limit has passed.
+//! So a thread of this module checks this, and kills the process that does not start.
 //!
-//! A process that waits for a file system can be killed, but not one whose request a FUSE daemon has read, nor
-//! one that waits for another process which waits there for the same name. So all starts are left to other
-//! threads where the working directory is on a file system that can hang, and after the first start or look
-//! that hangs.
+//! A process that waits for a file system can be killed, with two exceptions: a FUSE daemon has
+//! read its request, or it waits for another process that is waiting for the same name. So starts
+//! take place on other threads if the working directory is on a file system that can hang, and also
+//! after the first start or check that hangs.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,10 +21,10 @@ use mswea_core::Stop;
 use crate::failure::ActionFailure;
 use crate::spawn::ProcessStart;
 
-/// The pause between two looks at the starts that are under way.
+/// The pause between two checks of the starts that are under way.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long the start of a process for a command may take.
+/// The time limit of starting a process for a command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StartLimit<'a> {
     /// The text of the command, for messages.
@@ -54,12 +54,12 @@ impl<'a> StartLimit<'a> {
         self.timeout.saturating_sub(self.begun.elapsed())
     }
 
-    /// Whether there is no time left, or the run is stopped.
+    /// Whether the limit is reached, or the run is stopped.
     pub(super) fn is_reached(&self) -> bool {
         self.left().is_zero() || self.stop.is_stopped()
     }
 
-    /// Waits until there is no time left, or the run is stopped.
+    /// Waits until the limit is reached, or the run is stopped.
     pub(super) async fn reached(&self) {
         tokio::select! {
             () = self.stop.stopped() => {}
@@ -87,35 +87,35 @@ struct AttendedStart {
 /// The starts that are under way on threads that wait for them.
 struct AttendedStarts {
     starts: Vec<AttendedStart>,
-    /// Whether the thread that looks at them waits for the first one.
+    /// Whether the thread that checks the starts waits for the first one.
     is_idle: bool,
 }
 
 static CAN_HANG: AtomicBool = AtomicBool::new(false);
 
-/// How long a file system that does not hang may take to answer.
+/// A file system that takes longer to answer counts as hanging.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Notes that a file system which was asked at `begun` has not answered in time, if that was long ago.
+/// Notes that a file system has hung, if it was asked at `begun` and has taken too long.
 pub(super) fn note(begun: Instant) {
     if begun.elapsed() >= SLOW {
         note_can_hang();
     }
 }
 
-/// Notes that a file system of this process can hang.
+/// Notes that this process uses a file system that can hang.
 pub(super) fn note_can_hang() {
     CAN_HANG.store(true, Ordering::Relaxed);
 }
 
-/// Whether a file system of this process can hang, or has.
+/// Whether this process uses a file system that can hang, or has hung.
 pub(super) fn can_hang() -> bool {
     CAN_HANG.load(Ordering::Relaxed)
 }
 
 /// Whether `folder` is on a file system that waits for another machine or for another process.
 pub(super) fn depends_on_another(folder: &Path) -> bool {
-    // As `statfs(2)` lists them.
+    // The types that `statfs(2)` lists.
     const TYPES: [u32; 12] = [
         0x0000_6969, // NFS
         0x0000_517b, // SMB
@@ -143,8 +143,8 @@ fn lock() -> MutexGuard<'static, AttendedStarts> {
     ATTENDED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does `start`, which starts `process`, and gives it up when `limit` is reached. Returns also whether it was
-/// given up: then the process has ended, or ends without its program.
+/// Calls `start`, which starts `process`, and gives it up when `limit` is reached. Returns also
+/// whether it was given up; then the process has ended, or ends without running its program.
 pub(super) fn attended<T>(
     process: &ProcessStart,
     limit: &StartLimit<'_>,
@@ -193,13 +193,13 @@ impl<'a> AttendedEntry<'a> {
 }
 
 impl Drop for AttendedEntry<'_> {
-    /// Also after a panic.
+    /// Runs also after a panic.
     fn drop(&mut self) {
         self.remove();
     }
 }
 
-/// Gives up the starts whose limits are reached, for ever.
+/// Gives up the starts whose limits are reached; never returns.
 fn look() {
     let mut attended = lock();
     loop {
@@ -208,7 +208,7 @@ fn look() {
             attended = BEGUN.wait(attended).unwrap_or_else(PoisonError::into_inner);
             attended.is_idle = false;
         }
-        // Nearly all starts have ended after that.
+        // Nearly all starts have ended when the pause is over.
         drop(attended);
         thread::sleep(PAUSE);
         attended = lock();

@@ -39,7 +39,7 @@ pub(super) struct HelperSession {
     last: u32,
     /// Whether an action was started and its end has not been seen.
     busy: bool,
-    /// What was told of the shell at the end of the last action.
+    /// The messages about the shell at the end of the last action.
     notes: Vec<String>,
     /// See [`KILLING`].
     killing: Duration,
@@ -101,7 +101,7 @@ pub(super) enum HelperEnd {
 /// Why there is no session, or no longer one.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HelperError {
-    /// Nothing has come: the helper could not be run there, or its output is blocked.
+    /// No bytes have come: the helper could not be run, or its output is blocked.
     #[error("the helper sent nothing within {} s", .0.as_secs_f64())]
     Silent(Duration),
     /// Another program has answered: the beginning of its output, such as the message of an engine
@@ -113,9 +113,9 @@ pub(super) enum HelperError {
         "the helper has version {found} of the protocol, and this host has version {wanted}: let the host copy its own helper"
     )]
     Version {
-        /// The helper's.
+        /// The helper's version.
         found: u32,
-        /// The host's.
+        /// The host's version.
         wanted: u32,
     },
     /// The helper's stream has ended: an action killed it, or the container is gone.
@@ -127,16 +127,16 @@ pub(super) enum HelperError {
         .0.as_secs_f64()
     )]
     Stuck(Duration),
-    /// The helper has taken and sent nothing of a file.
+    /// No bytes of a file could be sent or received for too long.
     #[error("no byte of the file was passed within {} s", .0.as_secs_f64())]
     Stalled(Duration),
     /// The helper sent an invalid frame.
     #[error("the helper sent an invalid message")]
     Garbled,
-    /// There is none, and the action needs one: the reason.
+    /// There is no helper, and the action needs one: the reason.
     #[error("{0}")]
     Missing(String),
-    /// The action ran without one, and the connection to it has ended: the reason.
+    /// There was no helper, and the connection to the action has ended: the reason.
     #[error("{0}")]
     Cut(String),
     /// An earlier action was abandoned, or ended with an error.
@@ -148,7 +148,7 @@ pub(super) enum HelperError {
 enum HelperEvent {
     TimedOut,
     Stopped,
-    /// The stream goes on, or has ended.
+    /// Bytes were passed; whether the stream is still open.
     Passed(bool),
 }
 
@@ -193,11 +193,11 @@ impl HelperSession {
         self.perform(request, capture, timeout, stop).await
     }
 
-    /// Runs a command in the helper's shell, like [`Self::run`]; returns also what the model is told
-    /// of the shell.
+    /// Runs a command in the helper's shell, like [`Self::run`]; returns also the messages about
+    /// the shell for the model.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// [`HelperError`] in the cases of [`Self::run`].
     pub(super) async fn ask(
         &mut self,
         action: &ShellAction<'_>,
@@ -251,7 +251,7 @@ impl HelperSession {
         self.wire.post_frame(request);
         let mut expired = pin!(sleep(timeout));
         let mut stopped = pin!(stop.stopped());
-        // Why the helper was told to kill the action; none if it was not.
+        // Why the helper was told to kill the action; none if it was not told so.
         let mut reason = None;
         loop {
             while let Some(reply) = self.wire.next(Some(id))? {
@@ -310,17 +310,17 @@ impl HelperSession {
         }
     }
 
-    /// Its stream, for a conversation of another kind.
+    /// Returns the stream, for use with another protocol.
     pub(super) fn into_wire(self) -> HelperWire {
         self.wire
     }
 
-    /// Whether an action has begun whose end was not seen.
+    /// Whether the end of an action that has begun was not seen.
     pub(super) fn is_busy(&self) -> bool {
         self.busy
     }
 
-    /// Whether its output is known to have ended, without waiting.
+    /// Whether the helper's output is already known to have ended.
     pub(super) async fn has_ended(&mut self) -> bool {
         tokio::select! {
             biased;

@@ -1,8 +1,8 @@
-//! Programs that stay open between actions, by name: each in a helper of its own, at the place and under
-//! the rules of the actions.
+//! Programs that stay open between actions, by name. Each has a helper of its own, at the place of
+//! the actions and under the same rules.
 //!
-//! An executor that can start helpers ([`OpensPrograms`]) has the role
-//! [`InteractivePrograms`] by [`ProgramsOf`].
+//! [`ProgramsOf`] gives an executor that can start helpers ([`OpensPrograms`]) the role
+//! [`InteractivePrograms`].
 
 mod connection;
 mod pattern;
@@ -27,14 +27,14 @@ pub use transcript::decoded;
 
 /// The most programs that are open at once.
 const MOST: usize = 16;
-/// How much of a program's output is kept at least.
+/// The least number of bytes of a program's output that are kept.
 const KEPT: usize = 1 << 20;
 /// The most bytes of input that a program has not taken yet.
 const WAITING: u64 = 1 << 20;
 /// How long a program whose input was closed may take to end by itself.
 const ENDING: Duration = Duration::from_millis(300);
-/// How often it is told of the end of its input in that time: a program that was just setting its
-/// terminal has not seen it.
+/// How often in that time the program's input is ended: a program that was just setting its
+/// terminal has missed the first end.
 const TOLD: u32 = 3;
 /// How long killing may take.
 const KILLING: Duration = Duration::from_secs(5);
@@ -44,7 +44,7 @@ const GRACE: Duration = Duration::from_millis(100);
 /// The variable that tells programs what the terminal can do.
 pub(crate) const TERMINAL_VARIABLE: &str = "TERM";
 
-/// The variables of programs, with one for their terminal if they have one: `dumb`, with which few control
+/// The variables of programs. With a terminal, `TERM` is added: `dumb`, with which few control
 /// sequences come into the output, unless it is configured.
 pub(crate) fn with_terminal(
     mut env: Vec<(String, String)>,
@@ -56,50 +56,50 @@ pub(crate) fn with_terminal(
     env
 }
 
-/// Ends what a helper leaves outside of its stream. Dropped, it does so at once.
+/// Ends the processes that a helper leaves outside of its stream. Dropping it does so at once.
 #[async_trait]
 pub(crate) trait HelperGuard: Send {
-    /// Waits until a helper whose stream was closed has ended, with all that it started.
+    /// Waits until a helper whose stream was closed has ended, with all processes that it started.
     async fn dismiss(&mut self);
-    /// Why its stream has ended, and what became of what ran, if that is known; none if the helper itself
-    /// has ended.
+    /// Why the stream has ended, and what happened to the running program, if that is known; none
+    /// if the helper itself has ended.
     async fn lost(&mut self) -> Option<String> {
         None
     }
 }
 
-/// A helper that was started for a program, and how the program is started by it.
+/// A helper that was started for a program, and how it starts the program.
 pub(crate) struct ProgramHelper {
     pub(crate) session: HelperSession,
     pub(crate) guard: Box<dyn HelperGuard>,
-    /// The mark of its processes.
+    /// The mark of the helper's processes.
     pub(crate) mark: String,
     /// The interpreter of commands.
     pub(crate) interpreter: Vec<String>,
     /// Variables laid over those of the helper.
     pub(crate) env: Vec<(String, String)>,
-    /// The directory; none: the helper's.
+    /// The working directory; none: the helper's.
     pub(crate) cwd: Option<String>,
 }
 
 /// An executor that can start helpers for programs.
 #[async_trait]
 pub(crate) trait OpensPrograms: Send {
-    /// Its programs.
+    /// The programs of this executor.
     fn open_programs(&mut self) -> &mut OpenPrograms;
     /// Starts a helper.
     ///
     /// # Errors
-    /// Why it can't be started.
+    /// The reason why it can't be started.
     async fn start_helper(&mut self, stop: &Stop) -> Result<ProgramHelper, String>;
     /// Kills all processes with this mark, whose helper is gone.
     async fn kill_marked(&mut self, mark: &str);
 }
 
-/// The role, for the programs of this executor.
+/// The role [`InteractivePrograms`] for an executor.
 pub(crate) struct ProgramsOf<'a, T>(pub(crate) &'a mut T);
 
-/// The programs of an executor. Dropped, they are killed.
+/// The programs of an executor. Dropping this kills them.
 #[derive(Default)]
 pub(crate) struct OpenPrograms(BTreeMap<String, OpenProgram>);
 
@@ -110,7 +110,7 @@ impl std::fmt::Debug for OpenPrograms {
 }
 
 impl OpenPrograms {
-    /// The marks of those whose helpers are gone, and whose processes nobody has ended yet.
+    /// The marks of programs whose helpers are gone, and whose processes were not ended yet.
     pub(crate) fn lost_marks(&self) -> Vec<String> {
         let is_lost =
             |it: &&OpenProgram| it.lost.is_none() && matches!(it.end(), Some(ProgramEnd::Lost(_)));
@@ -118,7 +118,7 @@ impl OpenPrograms {
         lost.map(|it| it.mark.clone()).collect()
     }
 
-    /// Ends all of them, at once: a place that does not answer is waited for, for each of them.
+    /// Ends all programs at the same time, because each may wait for a place that does not answer.
     pub(crate) async fn end_all(&mut self) {
         let programs = std::mem::take(&mut self.0).into_values();
         let ending: JoinSet<()> = programs.map(OpenProgram::dismiss).collect();
@@ -143,7 +143,7 @@ struct OpenProgram {
     mark: String,
     /// How many bytes were sent.
     sent: u64,
-    /// Why its helper is gone, once that is known.
+    /// Why the helper is gone, once that is known.
     lost: Option<String>,
 }
 
@@ -208,14 +208,14 @@ impl OpenProgram {
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the program's end.
     async fn ended(&mut self, limit: Duration) -> Option<ProgramEnd> {
         let mut state = self.connection.state.subscribe();
         let _ = timeout(limit, state.wait_for(|state| state.end.is_some())).await;
         self.end()
     }
 
-    /// Has it end by itself, or kills it.
+    /// Waits for the program to end by itself, else kills it.
     async fn close(&mut self) -> ProgramEnd {
         for _ in 0..TOLD {
             self.connection.request(HelperRequest::Close { id: ID });
@@ -230,14 +230,15 @@ impl OpenProgram {
 }
 
 impl<T: OpensPrograms> ProgramsOf<'_, T> {
-    /// Says why the helper of a program is gone, if that is known better, and ends what it has left.
+    /// Replaces `why` by a better reason for the end of a program's helper, if one is known, and
+    /// ends the processes that the helper left.
     async fn explain(&mut self, name: &str, why: &mut String) -> Result<(), ProgramError> {
         let program = self.0.open_programs().get(name)?;
         if let Some(known) = &program.lost {
             known.clone_into(why);
             return Ok(());
         }
-        // Else the helper itself has said why.
+        // Otherwise the helper itself has reported the reason.
         if why == HELPER_GONE
             && let Some(known) = program.guard.lost().await
         {

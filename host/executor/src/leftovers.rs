@@ -36,12 +36,12 @@ pub struct Leftover {
     pub name: String,
     /// The run; of several the outer one first, with `:` between them.
     pub run_id: String,
-    /// What happened to it.
+    /// The result of removing it.
     #[serde(flatten)]
     pub fate: Fate,
 }
 
-/// What happened to a leftover.
+/// The result of removing a leftover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It was removed.
@@ -101,19 +101,19 @@ pub fn remove_processes_of_gone_hosts(run_ids: &[String]) -> Vec<Leftover> {
     sweep(Scope::Gone(run_ids), false)
 }
 
-/// Whose processes are looked for.
+/// Which processes are searched for.
 #[derive(Clone, Copy)]
 enum Scope<'a> {
-    /// Those of all runs.
+    /// Processes of all runs.
     All,
-    /// Those of one run.
+    /// Processes of one run.
     Run(&'a str),
-    /// Those of these ids, whose hosts are gone.
+    /// Processes of these ids, whose hosts are gone.
     Gone(&'a [String]),
 }
 
 impl Scope<'_> {
-    /// Whether a process with these marks is looked for.
+    /// Whether a process with these marks is searched for.
     fn has(self, marks: &str) -> bool {
         let mut ids = marks.split(NESTED);
         match self {
@@ -144,7 +144,7 @@ fn sweep(run: Scope<'_>, dry_run: bool) -> Vec<Leftover> {
         survey.left.extend(left);
     }
     if !survey.found.is_empty() {
-        // With all that belong to those that were found.
+        // The survey includes the descendants of the processes that were found.
         survey = Survey::make(run);
     }
     let left = survey.left.into_iter();
@@ -162,10 +162,9 @@ fn sweep(run: Scope<'_>, dry_run: bool) -> Vec<Leftover> {
     leftovers
 }
 
-/// Kills the processes that were found, and those that appear in between.
-///
-/// They are stopped first, until no new ones appear, so that none can start another while its
-/// parent, by which that one would be recognised, is being killed.
+/// Kills the processes that were found, and those that appear meanwhile. They are stopped first,
+/// until no new ones appear: so none can start a child that is no longer recognised once its parent
+/// was killed.
 fn remove(run: Scope<'_>, found: Vec<(Process, String)>) -> Vec<Leftover> {
     let dead: BTreeSet<String> = found
         .iter()

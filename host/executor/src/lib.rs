@@ -3,12 +3,12 @@
 //!
 //! `local` runs them on this machine, `landlock` confines them there; `bubblewrap` and
 //! `singularity` are `local` with another program in front; `container` is docker, podman and
-//! compatible programs; `remote` is another machine's runtime, `command`
-//! a place that a program reaches (both are a `stream` with a helper behind it); `swerex` is a server of
-//! SWE-ReX; `workspace` wraps any of them. Shared modules: `capture` (bounded output),
-//! `environment` (which variables pass), `spawn`, `orphans` and `guard` (they end the processes of a
-//! run), `owner`, `folders`, `state` and `leftovers` (they find and remove what a
-//! killed host left behind), and `probe` (what works on this machine).
+//! compatible programs; `remote` is another machine's runtime, `command` a place that a program
+//! reaches (both are a `stream` with a helper behind it); `swerex` is a server of SWE-ReX;
+//! `workspace` wraps any of them. Shared modules: `capture` (bounded output), `environment` (which
+//! variables pass), `spawn`, `orphans` and `guard` (they end the processes of a run), `owner`,
+//! `folders`, `state` and `leftovers` (they find and remove what a killed host left behind), and
+//! `probe` (what works on this machine).
 
 mod archives;
 mod aside;

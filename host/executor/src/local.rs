@@ -1,4 +1,4 @@
-//! Runs actions on this machine: each in a new process, with nothing left behind.
+//! Runs actions on this machine, each in a new process, and leaves no process behind.
 
 mod attend;
 mod checks;
@@ -52,22 +52,23 @@ pub use settings::LocalSettings;
 use settings::base_environment;
 pub(super) use settings::fresh_id;
 
-/// The pause before the next attempt to start a command for which descriptors were lacking.
+/// The pause before the next attempt to start a command when file descriptors were lacking.
 const SHORTAGE: Duration = Duration::from_millis(5);
 /// How long the end of a run waits for a start that was given up.
 const STARTING: Duration = Duration::from_secs(2);
-/// How often orphans are searched while a command runs.
+/// How often orphans are searched for while a command runs.
 const ORPHANS: Duration = Duration::from_millis(200);
 
 /// The local executor.
 #[derive(Debug)]
 pub struct LocalExecutor {
     settings: LocalSettings,
-    /// The variables that all commands get; or why one of them can't be passed to a process.
+    /// The variables that all commands get, or the reason why one of them can't be passed to a
+    /// process.
     env: Result<Arc<[CString]>, String>,
     /// Names of the host's variables that are not passed to commands.
     withheld: Vec<String>,
-    /// How many actions there have been. The number of an action is part of its `MSWEA_ACTION`.
+    /// The number of actions so far. It is part of an action's `MSWEA_ACTION`.
     actions: u64,
     /// The earliest time at which the run can have had a process.
     since: u64,
@@ -120,7 +121,7 @@ impl LocalExecutor {
     }
 
     /// An executor for commands that another program puts into a sandbox: the configured variables
-    /// are set inside, and that program gets those of `for_program` instead. Without Landlock.
+    /// are set inside, and that program gets `for_program` instead. Without Landlock.
     pub(super) fn for_wrapped(
         settings: LocalSettings,
         for_program: BTreeMap<String, String>,
@@ -148,8 +149,8 @@ impl LocalExecutor {
         self.wrap = Some(wrap);
     }
 
-    /// Switches off the message about variables that are not passed, for environments that are not
-    /// meant to have the host's.
+    /// Switches off the message about variables that are not passed, for environments that should
+    /// not have the host's.
     pub(super) fn withhold_silently(&mut self) {
         self.withheld.clear();
     }
@@ -214,7 +215,8 @@ impl LocalExecutor {
         }
     }
 
-    /// Makes the guardian responsible for the run's folders, too; called before one is made.
+    /// Makes the guardian responsible for the run's folders, too. Must be called before one is
+    /// made.
     pub(super) fn guard_folders(&mut self) {
         self.guard();
         if let Some(lease) = &self.lease {
@@ -239,7 +241,7 @@ impl LocalExecutor {
                 () = stop.stopped() => {
                     return ActionFailure::interrupted(command.text).output(String::new());
                 }
-                // Starting it can take long (a dead network file system).
+                // Starting the command can take long, for example on a dead network file system.
                 () = tokio::time::sleep(left) => {
                     return ActionFailure::timed_out(command.text, timeout).output(String::new());
                 }
@@ -361,7 +363,8 @@ impl Executor for LocalExecutor {
 
     async fn cleanup(&mut self) {
         self.end_session().await;
-        // A start that was given up ends what it started; a program on a dead network file system never starts.
+        // A start that was given up ends its process; but a program on a dead network file system
+        // never starts.
         let _ = tokio::time::timeout(STARTING, self.starting.lock()).await;
         if self.actions > 0 {
             let left = self.end_processes().await;
@@ -392,7 +395,7 @@ impl Executor for LocalExecutor {
 }
 
 impl Drop for LocalExecutor {
-    /// After a panic, or if the cleanup was left out: kills at once, and blocks.
+    /// Cleans up after a panic, or if the cleanup was left out: kills at once, and blocks.
     fn drop(&mut self) {
         self.drains.drain(..).for_each(|drain| drain.abort());
         if self.presence.is_some() {

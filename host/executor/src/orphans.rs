@@ -1,9 +1,9 @@
 //! Orphans: processes whose parents have ended, and which the kernel then hands to the host.
 //!
 //! A daemon that has left its session and emptied its environment has none of the signs by which
-//! [`mswea_helper::processes`] recognises processes. If the host is a *subreaper*, the daemon becomes the
-//! host's child when its parent ends, which is a sign again: a child of the host in another
-//! session, which the host has not started, descends from a command.
+//! [`mswea_helper::processes`] recognises processes. If the host is a *subreaper*, the daemon
+//! becomes the host's child when its parent ends. That is a sign again: a child in another session,
+//! which the host has not started, descends from a command.
 //!
 //! Being a subreaper is a property of the whole process, so the program decides about it
 //! ([`adopt`]) and not the library: an embedding program may have children of its own.
@@ -35,7 +35,7 @@ pub(super) fn is_adopting() -> bool {
     ADOPTING.load(Ordering::Relaxed)
 }
 
-/// The runs of this process that have started something and have not cleaned up yet.
+/// The runs of this process that have started a process and have not cleaned up yet.
 static RUNS: Mutex<Runs> = Mutex::new(Runs {
     count: 0,
     ending: 0,
@@ -50,7 +50,7 @@ struct Runs {
     since: u64,
 }
 
-/// This many runs do not delay each other noticeably.
+/// Up to this number, runs do not delay each other noticeably.
 const FEW: usize = 4;
 
 /// A run that may leave orphans while this value exists.
@@ -77,11 +77,12 @@ impl Drop for Presence {
     }
 }
 
-/// Runs that are being ended while this value exists, and hold a [`Presence`] for longer than that.
+/// The number of runs that are being ended while this value exists. They hold a [`Presence`] for
+/// longer than that.
 pub(super) struct RunsEnding(usize);
 
 impl RunsEnding {
-    /// So many runs.
+    /// Registers `count` runs.
     pub(super) fn new(count: usize) -> Self {
         RUNS.lock().unwrap_or_else(PoisonError::into_inner).ending += count;
         Self(count)
@@ -94,13 +95,14 @@ impl Drop for RunsEnding {
     }
 }
 
-/// Whether there are so many runs that the starts of their processes delay the others noticeably.
+/// Whether there are so many runs that starting their processes delays the others noticeably.
 pub(super) fn are_many() -> bool {
     RUNS.lock().unwrap_or_else(PoisonError::into_inner).count > FEW
 }
 
-/// The orphans among `processes`, if there is only one run, or all are being ended. Nothing tells to which run
-/// an orphan belongs, so while there are others, orphans are left to the last one.
+/// The orphans among `processes`, if there is only one run, or all runs are being ended. It is not
+/// known to which run an orphan belongs, so while there are others, orphans are left to the last
+/// run.
 pub(super) fn of_last_run(processes: &[Process]) -> Vec<i32> {
     if !is_adopting() {
         return Vec::new();
@@ -137,7 +139,7 @@ fn children(buffer: &mut Vec<u8>) -> Option<&str> {
             // The kernel gives orphans to the first thread.
             let path = format!("/proc/{me}/task/{me}/children");
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-            // It may fail now for lack of descriptors, and succeed later.
+            // The file may fail to open now for lack of descriptors, and open later.
             let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
             FILE.get_or_init(|| file)
         }
@@ -153,8 +155,8 @@ fn children(buffer: &mut Vec<u8>) -> Option<&str> {
     }
 }
 
-/// Whether no run of this process has asked this for as long as `pause`: of hundreds that run commands, one
-/// looks for the orphans of all.
+/// Whether no run of this process has called this for `pause`: of hundreds of runs with commands,
+/// one searches for the orphans of all.
 pub(super) fn is_due(pause: Duration) -> bool {
     static LAST: Mutex<Option<Instant>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,7 +190,8 @@ pub(super) fn look() -> Vec<Session> {
         .filter_map(|pid| processes::stat(pid, &mut buffer))
         .filter(|process| process.session != session)
         .collect();
-    // Once more: the first time, a process that was just being started had no session of its own.
+    // Checked once more: at the first check, a process that was just being started had no session
+    // of its own.
     spawn::retain_adopted(&mut adopted, |process| process.pid);
     let (dead, living): (Vec<_>, Vec<_>) = adopted.into_iter().partition(Process::is_gone);
     let dead: Vec<i32> = dead.iter().map(|process| process.pid).collect();
@@ -202,10 +205,10 @@ pub(super) fn look() -> Vec<Session> {
         .collect()
 }
 
-/// Waits for the orphans that the host inherited, if it is process 1 or a subreaper.
+/// Reaps the orphans that the host inherited, if it is process 1 or a subreaper.
 ///
-/// Commands run in sessions of their own, and their descendants can't return to the host's: so a
-/// dead child in another session, for which no code waits, is one of them.
+/// Commands run in sessions of their own, and their descendants can't return to the host's session.
+/// So a dead child in another session, for which no code waits, is an orphan.
 pub(super) fn bury() {
     let me = std::process::id() as i32;
     if me != 1 && !matches!(rustix::process::child_subreaper(), Ok(Some(_))) {

@@ -1,7 +1,7 @@
 //! The owner of things that outlive a killed host: containers, temporary folders.
 //!
 //! An owner is one process in one boot of one machine, seen from one PID namespace. Its leftovers
-//! may be removed only when it is certain that it is gone.
+//! may be removed only when it is certain that the owner is gone.
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,7 +33,7 @@ pub enum Life {
     Alive,
     /// It is gone.
     Gone,
-    /// It is, or was, where this process can't check: on another machine or in another PID
+    /// The owner is, or was, where this process can't check: on another machine or in another PID
     /// namespace.
     Unknown,
 }
@@ -66,7 +66,7 @@ impl Owner {
         }
     }
 
-    /// Whether it is still running, as far as this process can tell.
+    /// Whether the owner is still running, as far as this process can tell.
     pub fn life(&self) -> Life {
         self.seen_by(&Self::current())
     }

@@ -1,4 +1,4 @@
-//! One action that a helper runs where it is: as a fresh process, or in its shell.
+//! One action that a helper runs at its place: as a fresh process, or in its shell.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::shell::{bash_of, is_login, no_bash};
 /// ends without it.
 pub(super) const GRACE: Duration = Duration::from_millis(200);
 
-/// An action before a helper runs it.
+/// An action that a helper will run.
 pub(super) struct PlacedAction<'a> {
     pub(super) interpreter: &'a [String],
     pub(super) cwd: Option<&'a str>,
@@ -64,7 +64,8 @@ impl PlacedAction<'_> {
         self.end(ended)
     }
 
-    /// Runs the action in the shell of the helper. `notes` gets what the model is told of the shell.
+    /// Runs the action in the shell of the helper. `notes` gets messages about the shell for the
+    /// model.
     pub(super) async fn in_shell(
         &self,
         session: &mut HelperSession,
@@ -128,16 +129,17 @@ impl PlacedAction<'_> {
     }
 }
 
-/// The time limit of a command; `usual` is that of the environment.
+/// The time limit of a command; `usual` is the environment's default.
 pub(super) fn limit_of(command: &Command<'_>, usual: Duration) -> Duration {
     let own = command.timeout.filter(|limit| !limit.is_zero());
     own.unwrap_or(usual)
 }
 
-/// Whether the environment can be started with these settings at all.
+/// Checks that an environment can be started with these settings.
 ///
 /// # Errors
-/// [`ExecutorError`] if a variable can't be passed to a process, or the interpreter can't be one shell.
+/// [`ExecutorError`] if a variable can't be passed to a process, or the interpreter can't be the
+/// one shell.
 pub(super) fn usable(
     env: &Result<Vec<(String, String)>, String>,
     is_session: bool,
@@ -150,7 +152,8 @@ pub(super) fn usable(
     Ok(())
 }
 
-/// The output of a command that is not begun: the run is asked to stop, or the environment is gone.
+/// The output of a command that is not started, because the run is asked to stop or the environment
+/// is gone.
 pub(super) fn not_begun(
     command: &Command<'_>,
     why_gone: Option<&String>,
@@ -162,7 +165,7 @@ pub(super) fn not_begun(
     why_gone.map(|why| ActionFailure::gone(why).output(String::new()))
 }
 
-/// The output of an action: what was captured, with a line for each note, and how it has ended.
+/// The output of an action: the captured output, a line for each note, and how the action ended.
 pub(super) fn output_of(
     capture: Capture,
     notes: impl IntoIterator<Item = String>,
@@ -204,7 +207,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Whether a refusal to start a process is about its working directory.
+/// Whether a message about a process that was not started names its working directory.
 pub(super) fn names_folder(refusal: &str) -> bool {
     let lower = refusal.to_ascii_lowercase();
     ["chdir", "workdir", "working directory"]

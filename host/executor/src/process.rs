@@ -42,16 +42,17 @@ pub(super) struct Finished {
     pub(super) errors: String,
 }
 
-/// A client's process. Dropped, it is killed.
+/// A client's process. Dropping it kills the process.
 #[derive(Debug)]
 pub(super) struct ClientProcess {
     child: ChildProcess,
-    /// Whether it gets a SIGTERM before it is killed: podman, killed while it makes or removes a
-    /// container, leaves a monitor behind that never ends, or records that later make it fail.
+    /// Whether the process gets a SIGTERM before it is killed. If podman is killed while it makes
+    /// or removes a container, it leaves a monitor that never ends, or records that later make it
+    /// fail.
     gently: bool,
 }
 
-/// Where a process's standard error goes.
+/// The target of a process's standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Errors {
     Apart,
@@ -83,7 +84,7 @@ pub(super) struct StartedProgram {
 }
 
 impl Program {
-    /// The program called `name`, a path or something in `PATH`; none if it does not exist.
+    /// Finds the program called `name`, a path or a name in `PATH`; none if it does not exist.
     pub(super) fn find(name: &str) -> Option<Self> {
         let path = programs::find(name)?;
         Some(Self {
@@ -94,12 +95,12 @@ impl Program {
         })
     }
 
-    /// With this environment, as `NAME=value`, instead of that of an engine's client.
+    /// Replaces the environment of an engine's client by this one, as `NAME=value`.
     pub(super) fn with_env(self, env: Vec<CString>) -> Self {
         Self { env, ..self }
     }
 
-    /// Starts it. `env` is added to its environment.
+    /// Starts the program. `env` is added to its environment.
     pub(super) fn start(
         &self,
         args: &[String],
@@ -166,7 +167,7 @@ impl Program {
         })
     }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     pub(super) async fn run(
         &self,
         args: &[String],
@@ -230,7 +231,7 @@ async fn finish(started: StartedProgram, input: Option<Bytes>) -> io::Result<Fin
 }
 
 impl ClientProcess {
-    /// Waits for its end; can be dropped and called again.
+    /// Waits for the process's end; can be dropped and called again.
     pub(super) async fn exited(&mut self) -> io::Result<i32> {
         self.child.exited().await
     }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The program that `name` means on the host: a path, or a name in `PATH`.
+/// Finds the program `name` of the host: a path, or a name in `PATH`.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         let path = std::path::absolute(Path::new(name)).ok()?;
@@ -16,7 +16,7 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
     in_path(name, &path)
 }
 
-/// The program `name` in the folders of `path`.
+/// Finds the program `name` in the folders of `path`.
 pub(crate) fn in_path(name: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path)
         .map(|folder| folder.join(name))

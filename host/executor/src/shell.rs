@@ -1,20 +1,20 @@
-//! What the executors with a shell for all commands have in common: which bash it is, and what the
-//! model is told of it.
+//! What the executors with one shell for all commands share: the choice of the bash, and the
+//! messages about the shell for the model.
 
 use mswea_core::{ExecutorError, Output};
 use serde_json::Value;
 
 use crate::failure::ActionFailure;
 
-/// What the model is told when the shell of an earlier process of the run is gone.
+/// The message for the model that the shell of an earlier process of the run is gone.
 pub(super) const BEGUN: &str = "a new shell was begun with this command: the directory is the first one \
                                 again, and variables, functions and background jobs of the shell before \
                                 are gone";
 
-/// The bash that the interpreter names, if it names one; none: the one in `PATH`.
+/// The bash that the interpreter names; none: the one in `PATH`.
 ///
 /// # Errors
-/// If it names a program that is no `bash` and no `sh`.
+/// A message if it names a program that is neither `bash` nor `sh`.
 pub(super) fn bash_of(interpreter: &[String]) -> Result<Option<&str>, ActionFailure> {
     let name = interpreter.first().map_or("bash", String::as_str);
     match name.rsplit('/').next() {
@@ -26,10 +26,10 @@ pub(super) fn bash_of(interpreter: &[String]) -> Result<Option<&str>, ActionFail
     }
 }
 
-/// Whether the shell was opened by a first, empty command with this output.
+/// Checks that the shell was opened by a first, empty command with this output.
 ///
 /// # Errors
-/// [`ExecutorError`] with the reason if it was not.
+/// [`ExecutorError`] with the reason if the shell was not opened.
 pub(super) fn is_open(opened: &Output) -> Result<(), ExecutorError> {
     match opened.extra.get("exception").and_then(Value::as_str) {
         None => Ok(()),
@@ -37,7 +37,7 @@ pub(super) fn is_open(opened: &Output) -> Result<(), ExecutorError> {
     }
 }
 
-/// The failure of a shell whose program is missing; `text` is the helper's message.
+/// The failure if the shell's program is missing; `text` is the helper's message.
 pub(super) fn no_bash(text: &str) -> ActionFailure {
     ActionFailure::environment(
         "FileNotFoundError",

@@ -175,7 +175,9 @@ impl SingularityExecutor {
         local.env_allow.extend(passed.map(|&name| name.to_owned()));
         let mut builder = LocalExecutor::for_wrapped(local, BTreeMap::new());
         let tries = settings.sandbox_build_retries.max(1);
-        for number in 1..=tries {
+        let mut number = 0;
+        loop {
+            number += 1;
             let what = format!("building a sandbox from `{image}` (try {number} of {tries})");
             context.front.show(&Progress::Preparing(&what));
             self.local.guard_folders();
@@ -222,7 +224,6 @@ impl SingularityExecutor {
                 }
             }
         }
-        unreachable!("invariant: the last try returns")
     }
 
     fn args(&self, name: &str) -> Vec<OsString> {
@@ -283,20 +284,20 @@ fn root(folder: &TempFolder) -> PathBuf {
     folder.path().join("image")
 }
 
-/// Makes a file that the program mounts this machine's onto, unless the image has one: each output would
-/// begin with a warning.
+/// Makes an empty file `/etc/localtime`, unless the image has one. The program mounts this
+/// machine's file onto it, and without it, each output would begin with a warning.
 fn put_mount_point(root: &Path) {
     let etc = PlaceFiles::below(root).and_then(|files| {
         files.make_folder(Path::new("etc"))?;
         files.folder(Path::new("etc"))
     });
-    // Of an image that has it elsewhere, it stays as it is.
+    // An image with `/etc` at another place stays unchanged.
     let Ok(etc) = etc else {
         return;
     };
     let place = format!("/proc/self/fd/{}/localtime", etc.as_raw_fd());
     let is_there = match fs::read_link(&place) {
-        // As the program sees it, whose root is the image.
+        // The link is resolved as the program does it, with the image as the root.
         Ok(target) => {
             let target = Path::new("/etc").join(target);
             let below = target.strip_prefix("/").unwrap_or(&target);
@@ -305,7 +306,7 @@ fn put_mount_point(root: &Path) {
         Err(_) => fs::symlink_metadata(&place).is_ok(),
     };
     if !is_there {
-        // It may be a link that leads nowhere.
+        // The file may be a link that leads nowhere.
         let _ = fs::remove_file(&place);
         if let Err(error) = fs::File::create_new(&place) {
             tracing::debug!(%error, "the image has no `/etc/localtime`");
@@ -325,7 +326,7 @@ fn put_helper(root: &Path) -> Result<(), ExecutorError> {
     })
 }
 
-/// The program's variables from which it sets those inside.
+/// The program's own variables, from which it sets those inside.
 fn variables(settings: &SingularitySettings) -> BTreeMap<String, String> {
     let inside = environment::forwarded(&settings.forward_env, &settings.local.env);
     let named = |(name, value): (String, String)| {

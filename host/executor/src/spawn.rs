@@ -1,5 +1,5 @@
-//! The children of this process: who starts one waits for it, and orphans that the kernel gave to
-//! the host are told from them.
+//! The children of this process: the code that starts a child waits for it, and children that the
+//! kernel gave to the host (orphans) are distinguished from them.
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;
@@ -24,15 +24,16 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub(super) struct ChildProcess {
     pid: Pid,
     returncode: Option<i32>,
-    /// What becomes readable when it has exited, once its end is waited for; none in there if the kernel
-    /// (or a sandbox around it) lacks the call.
+    /// A descriptor that becomes readable when the child has exited. Made when the end is first
+    /// waited for; the inner option is none if the kernel (or a sandbox) lacks the call.
     signal: Option<Option<AsyncFd<OwnedFd>>>,
 }
 
 /// The children for which code in this process waits.
 struct Awaited {
     pids: BTreeSet<i32>,
-    /// The starts under way. One can take long (a dead network file system), so nothing waits for it.
+    /// The starts under way. A start can take long (a dead network file system), so no code waits
+    /// for it with the lock.
     starting: Vec<ProcessStart>,
 }
 
@@ -41,23 +42,24 @@ struct Awaited {
 pub(super) struct ProcessStart(Arc<StartNote>);
 
 impl ProcessStart {
-    /// Whether both are the same start.
+    /// Whether both values mean the same start.
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Ends the child if it does not execute its program yet, also one that does not exist yet; after that,
-    /// whoever started it ends it. Returns whether it was killed.
+    /// Ends the child if it has not executed its program yet, or as soon as it exists. A child that
+    /// has executed its program is ended by the code that started it. Returns whether the child was
+    /// killed.
     pub(super) fn give_up(&self) -> bool {
         let awaited = Awaited::lock();
         let number = self.0.give_up();
         let is_under_way = awaited.starting.iter().any(|it| it.is(self));
         let me = std::process::id() as i32;
-        // A start that has just failed has waited for its child, whose number can be reused.
+        // A start that has just failed has reaped its child, whose number can be reused.
         let is_child =
             || processes::stat(number, &mut Vec::new()).is_some_and(|it| it.parent == me);
         let Some(pid) = Pid::from_raw(number) else {
-            // A child that is made after this sees that it was given up.
+            // A child that is made later sees that its start was given up.
             return is_under_way;
         };
         is_under_way && is_child() && rustix::process::kill_process(pid, Signal::KILL).is_ok()
@@ -74,13 +76,13 @@ impl Awaited {
         AWAITED.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Certain for a child that has left the host's session.
+    /// The answer is certain for a child that has left the host's session.
     fn has(&self, pid: i32) -> bool {
         let is_starting = |it: &ProcessStart| it.0.pid() == pid;
         self.pids.contains(&pid) || self.starting.iter().any(is_starting)
     }
 
-    /// Forgets a start that has ended; `child`: with this child.
+    /// Removes a start that has ended. `child`: its child, if there is one.
     fn end(&mut self, start: &ProcessStart, child: Option<i32>) {
         self.starting.retain(|it| !it.is(start));
         self.pids.extend(child);
@@ -88,14 +90,15 @@ impl Awaited {
 }
 
 impl ChildProcess {
-    /// Its process id, which is also that of its session and its process group.
+    /// The child's process id, which is also that of its session and its process group.
     pub(super) fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// Waits for its end; returns the same as [`Self::try_wait`]. Can be dropped and called again.
+    /// Waits for the child's end; returns the same as [`Self::try_wait`]. Can be dropped and called
+    /// again.
     pub(super) async fn exited(&mut self) -> io::Result<i32> {
-        // Its number may be that of another process by now.
+        // Another process may have the number by now.
         if let Some(returncode) = self.returncode {
             return Ok(returncode);
         }
@@ -124,7 +127,7 @@ impl ChildProcess {
         }
     }
 
-    /// Waits without a runtime; returns whether it has ended.
+    /// Waits without a runtime; returns whether the child has ended.
     pub(super) fn ends_within(&mut self, limit: Duration) -> bool {
         let started = Instant::now();
         while matches!(self.try_wait(), Ok(None)) {
@@ -136,32 +139,32 @@ impl ChildProcess {
         true
     }
 
-    /// As on a kernel that does not signal its end.
+    /// Behaves as on a kernel that does not signal a child's end.
     #[cfg(test)]
     pub(super) fn has_no_signal(&mut self) {
         self.signal = Some(None);
     }
 
-    /// The exit code, or minus the number of the signal that ended it; none while it runs.
+    /// The exit code, or minus the number of the signal that ended the child; none while it runs.
     pub(super) fn try_wait(&mut self) -> io::Result<Option<i32>> {
         look(self.pid, &mut self.returncode)
     }
 
-    /// Kills its process group, unless its number may have been reused.
+    /// Kills the child's process group, unless its number may have been reused.
     pub(super) fn kill_group(&self) {
         if self.returncode.is_none() {
             let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
         }
     }
 
-    /// Whether it has been waited for, so that its pid may be reused.
+    /// Whether the child was reaped, so that its pid may be reused.
     pub(super) fn is_reaped(&self) -> bool {
         self.returncode.is_some()
     }
 }
 
 impl Drop for ChildProcess {
-    /// A child that is no longer waited for is left to [`reap_adopted`].
+    /// Leaves a child that is no longer waited for to [`reap_adopted`].
     fn drop(&mut self) {
         if self.returncode.is_none() {
             forget(self.pid());
@@ -176,7 +179,7 @@ fn look(pid: Pid, returncode: &mut Option<i32>) -> io::Result<Option<i32>> {
             Ok(None) | Err(rustix::io::Errno::INTR) => return Ok(None),
             found => found,
         };
-        // Also if other code has waited for it: then its number can be reused.
+        // Called also if other code has reaped the child: then its number can be reused.
         forget(pid.as_raw_nonzero().get());
         let status = found.inspect_err(|_| *returncode = Some(-1))?;
         *returncode = status.and_then(|(_, status)| {
@@ -191,7 +194,7 @@ fn forget(pid: i32) {
     Awaited::lock().pids.remove(&pid);
 }
 
-/// A descriptor whose reading can be waited for.
+/// Registers a descriptor, to wait until it is readable.
 pub(super) fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` stays the same open descriptor while it exists, and the `AsyncFd` owns
     // it.
@@ -199,9 +202,9 @@ pub(super) fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     registered.map_err(io::Error::from)
 }
 
-/// Removes the children from `children` for which code in this process waits. What stays of those that were
-/// seen in sessions of their own *before* this call are orphans, which the kernel gave to the host (see
-/// [`super::orphans`]); what stays of others can be a process that is just being started.
+/// Removes from `children` those for which code in this process waits. Remaining children that were
+/// seen in sessions of their own *before* this call are orphans, which the kernel gave to the host
+/// (see [`super::orphans`]). Other remaining children can be processes that are just being started.
 pub(super) fn retain_adopted<T>(children: &mut Vec<T>, pid: impl Fn(&T) -> i32) {
     if !children.is_empty() {
         let awaited = Awaited::lock();
@@ -209,8 +212,8 @@ pub(super) fn retain_adopted<T>(children: &mut Vec<T>, pid: impl Fn(&T) -> i32) 
     }
 }
 
-/// Waits for those of `zombies` for which no code in this process waits: orphans that became
-/// children because the host is process 1 of a container, or a subreaper. All were seen in sessions of their
+/// Reaps those of `zombies` for which no code in this process waits: orphans that became children
+/// because the host is process 1 of a container, or a subreaper. All were seen in sessions of their
 /// own.
 pub(super) fn reap_adopted(zombies: &[i32]) {
     if zombies.is_empty() {
@@ -248,7 +251,7 @@ fn keep_inherited() {
 #[derive(Clone, Copy)]
 pub(super) struct ProgramCall<'a> {
     pub(super) path: &'a CStr,
-    /// The first of them its own name.
+    /// The arguments, beginning with the program's own name.
     pub(super) args: &'a [&'a CStr],
     /// The whole environment, as `NAME=value`.
     pub(super) env: &'a [&'a CStr],
@@ -256,12 +259,13 @@ pub(super) struct ProgramCall<'a> {
     pub(super) cwd: Option<&'a CStr>,
 }
 
-/// Does `start`: runs `program` in a session of its own with these descriptors, each with the number that it
-/// has there; returns when the child runs the program. `deaf`: SIGINT, SIGTERM, SIGHUP and the like,
-/// which people and terminals send, are blocked there.
+/// Runs `program` in a session of its own with these descriptors, each with the number that it has
+/// there; returns when the child runs the program. `start` can be given up by another thread.
+/// `deaf`: SIGINT, SIGTERM, SIGHUP and other signals that people and terminals send are blocked in
+/// the child.
 ///
 /// # Errors
-/// If a descriptor, the directory or the program can't be used.
+/// [`StartError`] if a descriptor, the directory or the program can't be used.
 pub(super) fn spawn(
     start: &ProcessStart,
     program: ProgramCall<'_>,

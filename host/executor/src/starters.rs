@@ -1,8 +1,9 @@
 //! Threads that start processes while this process has many runs: the thread that starts a process waits
 //! until the process executes its program.
 //!
-//! They never end. The kernel sends a parent-death signal (`bwrap --die-with-parent`, `setpriv --pdeathsig`)
-//! when the *thread* that started the process ends, so a thread of a pool that shrinks would kill commands.
+//! The threads never end. The kernel sends a parent-death signal (`bwrap --die-with-parent`,
+//! `setpriv --pdeathsig`) when the *thread* that started the process ends, so a thread of a pool
+//! that shrinks would kill commands.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -12,18 +13,18 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// A program on a slow file system holds one of them until it is executed.
+/// The number of threads. A program on a slow file system occupies one until it is executed.
 const THREADS: usize = 8;
 
-/// How long a start waits for a thread before there is another one: a file system that hangs can hold all of
-/// them.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a start waits for a thread before another thread is added: a file system that hangs can
+/// occupy all of them.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 type Start = Box<dyn FnOnce() + Send>;
 
-/// Does `start` on one of the threads; on this thread if there is none. If the future is dropped before
-/// `start` begins, `start` is dropped without a call; if it is dropped later, so is the result.
-/// `None` if `start` panicked.
+/// Calls `start` on one of the threads, or on this thread if there is none. If the future is
+/// dropped before `start` begins, `start` is not called; if it is dropped later, the result is
+/// dropped. `None` if `start` panicked.
 pub(super) async fn start<T: Send + 'static>(
     start: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
@@ -46,7 +47,7 @@ pub(super) async fn start<T: Send + 'static>(
         work();
     }
     loop {
-        if let Ok(done) = tokio::time::timeout(PATIENCE, &mut waiting).await {
+        if let Ok(done) = tokio::time::timeout(LONGEST_WAIT, &mut waiting).await {
             return done.ok();
         }
         if has_begun.load(Ordering::Relaxed) {
@@ -56,7 +57,7 @@ pub(super) async fn start<T: Send + 'static>(
     }
 }
 
-/// The threads, and where they take work from.
+/// The threads, and the queue of their work.
 struct StarterThreads {
     work: Sender<Start>,
     taken: Arc<Mutex<Receiver<Start>>>,
@@ -91,7 +92,7 @@ fn serve(receiver: &Mutex<Receiver<Start>>) {
             .unwrap_or_else(PoisonError::into_inner)
             .recv();
         match next {
-            // A panic is seen by the waiting run, and the thread goes on.
+            // The waiting run sees a panic, and the thread continues.
             Ok(work) => drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))),
             Err(mpsc::RecvError) => return,
         }
@@ -136,7 +137,7 @@ mod tests {
                 .await
                 .is_err()
         );
-        // What somebody waits for gets a thread, though all of them are held.
+        // A start gets a thread, although all threads are occupied.
         assert!(start(|| ()).await.is_some());
         drop(hold);
         busy.join_all().await;

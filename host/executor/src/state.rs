@@ -8,8 +8,8 @@ pub fn state_folder(name: &str) -> PathBuf {
     home_state_folder(name).unwrap_or_else(|| std::env::temp_dir().join("mswea-host").join(name))
 }
 
-/// The same folder; none without a home, where it would be in the temporary folder, in which commands in a
-/// sandbox may write.
+/// The same folder. None without a home: the folder would be below the temporary folder, to which
+/// commands in a sandbox may write.
 pub fn home_state_folder(name: &str) -> Option<PathBuf> {
     let absolute = |name: &str| {
         std::env::var_os(name)

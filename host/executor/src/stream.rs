@@ -1,6 +1,6 @@
-//! Runs actions at a place that is reached by a stream of bytes with a helper behind it. Which place
-//! that is, and how the stream comes to be, is told by a [`HelperPlace`]. A program that stays open has a
-//! helper and a stream of its own.
+//! Runs actions at a place that is reached by a stream of bytes with a helper at its other end. A
+//! [`HelperPlace`] decides the place, and how the stream is opened. Each program that stays open
+//! has a helper and a stream of its own.
 
 mod place;
 mod programs;
@@ -32,38 +32,40 @@ pub(super) use place::{HelperLink, HelperPlace, HelperStream};
 pub use settings::StreamSettings;
 pub(super) use settings::handle;
 
-/// Prints what the machine is, a line each, and the working directory; tells also whether the
-/// interpreter works.
+/// Prints the machine's properties, one per line, and the working directory; its success shows also
+/// that the interpreter works.
 pub(super) const LOOK: &str = "uname -s; uname -n; uname -r; uname -v; uname -m; pwd";
 
-/// How long a place that has just been silent may take to answer.
+/// How long a place that did not answer recently may take to answer.
 pub(super) const SUSPECT: Duration = Duration::from_secs(2);
 
-/// How much is kept of what a program of the host's own prints.
+/// How many bytes of the output of one of the host's own programs are kept.
 const KEPT: usize = 4096;
 
 /// The executor of a place.
 pub(super) struct StreamExecutor<P: HelperPlace> {
     place: P,
     settings: StreamSettings,
-    /// The variables that all commands get; or why one of them can't be passed to a process.
+    /// The variables that all commands get, or the reason why one of them can't be passed to a
+    /// process.
     env: Result<Vec<(String, String)>, String>,
-    /// The helper of the actions, and the way to it.
+    /// The helper of the actions, and the connection to it.
     session: Option<(HelperSession, P::Link)>,
-    /// Whether there was one before.
+    /// Whether there was a session before.
     is_again: bool,
     programs: OpenPrograms,
-    /// What the model is told of the shell, with the output of the next action that runs in it.
+    /// A message about the shell for the model, which is added to the output of the next action in
+    /// it.
     notice: Option<&'static str>,
     actions: u64,
-    /// Whether an action was begun whose end was not seen.
+    /// Whether the end of an action that has begun was not seen.
     is_unfinished: bool,
-    /// Whether the place did not answer when a command was to be interrupted: it is waited for only
-    /// [`SUSPECT`] until it has answered.
+    /// Whether the place did not answer when a command was to be interrupted. Until it has
+    /// answered, the executor waits for it for only [`SUSPECT`].
     is_suspect: bool,
     /// Why the place can't be reached any more.
     gone: Option<String>,
-    /// What [`LOOK`] has printed.
+    /// The output of [`LOOK`].
     found: Vec<String>,
 }
 
@@ -89,7 +91,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
         }
     }
 
-    /// Whether the stream has ended between two commands: then another one replaces it.
+    /// Whether the stream has ended between two commands; it is then replaced.
     async fn has_ended(&mut self) -> bool {
         match &mut self.session {
             Some((session, _)) => session.has_ended().await,
@@ -100,13 +102,13 @@ impl<P: HelperPlace> StreamExecutor<P> {
     /// Opens the stream, if there is none.
     ///
     /// # Errors
-    /// A message, also if `stop` fires.
+    /// A message if the stream can't be opened, or `stop` fires.
     async fn open(&mut self, stop: &Stop) -> Result<(), String> {
         if self.session.is_some() {
             return Ok(());
         }
         let id = &self.settings.run_id;
-        // A helper may have begun also if its stream does not come about.
+        // A helper may have been started even if opening its stream fails.
         let is_again = mem::replace(&mut self.is_again, true);
         self.session = Some(Self::connect(&self.place, id, is_again, stop).await?);
         Ok(())
@@ -115,7 +117,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
     /// Starts a helper.
     ///
     /// # Errors
-    /// A message, also if `stop` fires.
+    /// A message if the helper can't be started, or `stop` fires.
     async fn connect(
         place: &P,
         id: &str,
@@ -140,7 +142,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
         }
     }
 
-    /// Ends the helper of the actions, with all that it started and the shell.
+    /// Ends the helper of the actions, with its shell and all its descendants.
     async fn close(&mut self) {
         if self.settings.session {
             self.notice = Some(BEGUN);
@@ -222,7 +224,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
         tokio::select! {
             biased;
             () = self.close() => {}
-            // It goes on in the background.
+            // The end continues in the background.
             () = stop.stopped() => {}
         }
         if stop.is_stopped() {
@@ -250,7 +252,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
         ActionFailure::environment(kind, why)
     }
 
-    /// Why the stream of the actions has ended, if the helper has not ended it.
+    /// Why the stream of the actions has ended, unless the helper has ended it.
     async fn lost(&mut self) -> Option<String> {
         let (_, link) = self.session.as_mut()?;
         link.lost().await
@@ -261,7 +263,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
         ActionFailure::gone(why)
     }
 
-    /// The end of a copy, with the reason if the stream was lost meanwhile.
+    /// The result of a copy, with the reason if the stream was lost meanwhile.
     async fn explained(&mut self, copied: Result<(), ExecutorError>) -> Result<(), ExecutorError> {
         let Err(error) = copied else {
             return Ok(());
@@ -275,7 +277,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
         })
     }
 
-    /// A session for a copy. What is begun in it is unfinished until the caller has seen its end.
+    /// A session for a copy. An action in it is unfinished until the caller has seen its end.
     async fn free_session(&mut self) -> Result<&mut HelperSession, ExecutorError> {
         if mem::replace(&mut self.is_unfinished, true) {
             self.close().await;
@@ -285,7 +287,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
         session.ok_or_else(|| HelperError::Unusable.to_string().into())
     }
 
-    /// Makes the working directory, if that is wanted.
+    /// Makes the working directory, if the settings ask for it.
     async fn make_folder(&mut self, stop: &Stop) -> Result<(), ExecutorError> {
         if !self.settings.make_cwd {
             return Ok(());
@@ -302,10 +304,10 @@ impl<P: HelperPlace> StreamExecutor<P> {
         })
     }
 
-    /// Runs a program of the host's own.
+    /// Runs one of the host's own programs.
     ///
     /// # Errors
-    /// What it has printed, or why it did not run to its end.
+    /// The output of a program that failed, or the reason why it did not run to its end.
     async fn prepare(&mut self, program: &[&str], last: &str, stop: &Stop) -> Result<(), String> {
         let session = self.free_session().await.map_err(|error| error.message)?;
         let action = PlacedAction {
@@ -333,7 +335,8 @@ impl<P: HelperPlace> StreamExecutor<P> {
         }
     }
 
-    /// Checks that the interpreter can run a command in the folder, and looks at the machine.
+    /// Checks that the interpreter can run a command in the folder, and reads the machine's
+    /// properties.
     async fn look(&mut self, stop: &Stop) -> Result<(), ExecutorError> {
         self.make_folder(stop).await?;
         let command = Command {
@@ -355,7 +358,7 @@ impl<P: HelperPlace> StreamExecutor<P> {
                 ),
             }));
         }
-        // An interpreter that is no shell prints something else.
+        // An interpreter that is not a shell prints other text.
         if output.returncode == 0 {
             self.found = output.output.lines().map(str::to_owned).collect();
         }

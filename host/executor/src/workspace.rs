@@ -176,7 +176,7 @@ impl WorkspaceExecutor {
         done
     }
 
-    /// Ends what was started, and removes what the set-up has put on the host's own disk.
+    /// Ends the processes of the set-up, and removes its files from the host's own disk.
     async fn undo(&mut self) {
         if let Some(room) = self.room.take() {
             // A process of the environment may still write into the folder.
@@ -188,7 +188,7 @@ impl WorkspaceExecutor {
     /// Makes the guardian responsible for the credentials, if this host is killed.
     fn guard(&self) -> Option<Lease> {
         let program = self.settings.guard_program.as_deref();
-        // In addition to the executor's own lease of the run.
+        // A lease in addition to the executor's own lease of the run.
         let run = format!("{}-setup", self.settings.run_id);
         let lease = Lease::of(program, &run, "the credentials of a repository may be left")?;
         lease.tell_engine("");

@@ -16,12 +16,11 @@ pub(crate) struct Wrap {
     /// The arguments that set a variable inside: the marks by which the processes of a run are
     /// found must be set also if the environment is emptied.
     pub(crate) variable: fn(&str, &str) -> Vec<String>,
-    /// Its last arguments. Where folders and programs are those of the host, the last one is the path of the
-    /// interpreter.
+    /// The arguments after those that set variables. If folders and programs are those of the host,
+    /// the last one is the path of the interpreter.
     pub(crate) after: Vec<OsString>,
-    /// The path of the helper inside, where folders and programs are others than those of the host.
+    /// The path of the helper inside, if folders and programs are not those of the host.
     pub(crate) inside: Option<&'static str>,
-    /// The content of descriptor 3: arguments that other users must not see, as they see those of a
-    /// process.
+    /// The content of descriptor 3, for arguments that other users must not see.
     pub(crate) third: Option<Vec<u8>>,
 }

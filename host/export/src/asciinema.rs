@@ -1,5 +1,5 @@
-//! A run as a recording of a terminal (asciicast, version 2), which `asciinema play` and its players show:
-//! what the model wrote, its commands, and their outputs, at the times when they came.
+//! A run as a recording of a terminal (asciicast, version 2) for `asciinema play` and other
+//! players: the model's text, its commands and their outputs, at the times when they came.
 
 use std::fmt::Write as _;
 
@@ -57,7 +57,7 @@ struct CastWriter {
 
 impl CastWriter {
     fn step(&mut self, step: &ConversationStep, is_focused: bool) {
-        // The reply's time; the model was asked before it.
+        // The time of the reply; the model was queried before it.
         match step.time.zip(self.begin) {
             Some((time, begin)) => self.now = self.now.max(time - begin),
             None => self.now += PAUSE,
@@ -81,7 +81,7 @@ impl CastWriter {
         }
     }
 
-    /// Text from elsewhere.
+    /// Prints text of the model or a command.
     fn print(&mut self, text: &str) {
         self.event(&ended(text));
     }
@@ -102,7 +102,7 @@ fn prompt(tool: &str) -> String {
     }
 }
 
-/// The text without control sequences, and with a newline at its end; nothing of an empty text.
+/// The text without control sequences, and with a newline at its end; empty if the text is empty.
 fn ended(text: &str) -> String {
     let mut text = harmless(text);
     if !text.is_empty() && !text.ends_with('\n') {
@@ -111,7 +111,7 @@ fn ended(text: &str) -> String {
     text
 }
 
-/// The text, which has no control sequences, in a style.
+/// The text, which must have no control sequences, in a style.
 fn styled(text: &str, style: &str) -> String {
     format!("\u{1b}[{style}m{}\u{1b}[0m", harmless(text))
 }

@@ -1,7 +1,8 @@
 //! ATIF, the format of Harbor and of the viewers that read its trajectories: version 1.7 is
 //! written, every 1.x is read.
 //!
-//! Every object of the format refuses unknown keys, so what it has no field for is in `extra`.
+//! The format allows no unknown keys in its objects, so data without a field of its own is in
+//! `extra`.
 
 use mswea_core::Usage;
 use serde_json::{Value, json};
@@ -12,15 +13,15 @@ use crate::conversation::{
 use crate::images::embedded;
 use crate::time::{from_iso, iso};
 
-/// What is written.
+/// The version that is written.
 const VERSION: &str = "ATIF-v1.7";
-/// How the name of every version begins that is read.
+/// The common beginning of the names of all versions that are read.
 const VERSIONS: &str = "ATIF-v1.";
 
 /// The run as a trajectory of ATIF.
 ///
 /// # Errors
-/// If no step is recorded: a trajectory has at least one.
+/// A message if no step is recorded, because a trajectory needs at least one.
 pub fn to_atif(run: &Conversation) -> Result<Value, String> {
     if run.steps.is_empty() {
         return Err(format!(
@@ -132,7 +133,7 @@ fn step(id: usize, it: &ConversationStep) -> Value {
     if it.source == StepSource::Agent {
         step["llm_call_count"] = json!(usize::from(it.is_reply));
     }
-    // The arguments of a call may be empty, and have to be there.
+    // The arguments of a call may be empty, but the key is required.
     if let Some(calls) = step.get_mut("tool_calls").and_then(Value::as_array_mut) {
         for (made, call) in calls.iter_mut().zip(&it.calls) {
             made["arguments"] = call.arguments.clone();
@@ -198,7 +199,7 @@ fn content(text: &str, images: &[String]) -> Value {
     json!(parts)
 }
 
-/// An object without fields that have no value.
+/// An object from these fields, without those that have no value.
 fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
     let is_there = |value: &Value| match value {
         Value::Null => false,
@@ -233,7 +234,8 @@ pub fn is_atif(value: &Value) -> bool {
 /// The run that a trajectory of ATIF describes; keys that this version does not know are left out.
 ///
 /// # Errors
-/// The place and the mistake, if a field that is needed is missing or has another type.
+/// A message with the place and the mistake, if a required field is missing or a field has the
+/// wrong type.
 pub fn from_atif(value: &Value) -> Result<Conversation, String> {
     let string = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
     let steps = value.get("steps").and_then(Value::as_array);

@@ -24,11 +24,11 @@ pub struct Conversation {
     pub cost: Option<f64>,
     /// How it ended; none if no end is recorded.
     pub exit_status: Option<String>,
-    /// What it submitted.
+    /// The submission.
     pub submission: String,
 }
 
-/// Whose a step is.
+/// The author of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StepSource {
     /// The system prompt.
@@ -51,12 +51,12 @@ impl StepSource {
     }
 }
 
-/// A step: a message, and what was done because of it.
+/// A step: a message, and the actions that followed from it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConversationStep {
-    /// Whose it is.
+    /// The author.
     pub source: StepSource,
-    /// When, in Unix seconds; none if unknown.
+    /// The time in Unix seconds; none if unknown.
     pub time: Option<f64>,
     /// When the model was asked, in Unix seconds; none if unknown.
     pub asked: Option<f64>,
@@ -66,17 +66,17 @@ pub struct ConversationStep {
     pub text: String,
     /// The addresses of its images.
     pub images: Vec<String>,
-    /// What the model thought, as far as it was told.
+    /// The model's reasoning, as far as the provider sends it.
     pub reasoning: String,
     /// The model that answered.
     pub model: Option<String>,
     /// The calls of tools.
     pub calls: Vec<RecordedCall>,
-    /// What came of the calls.
+    /// The results of the calls.
     pub shown: Vec<ShownResult>,
     /// The tokens of the query.
     pub usage: Option<Usage>,
-    /// The tokens of the query as the server numbers them, if it tells.
+    /// The token ids of the query, if the server reports them.
     pub tokens: TokenIds,
     /// Dollars.
     pub cost: Option<f64>,
@@ -88,7 +88,8 @@ pub struct ConversationStep {
     pub rejected: Option<String>,
 }
 
-/// What a server of models tells about the tokens of a query, for training: all empty if it does not.
+/// The token ids of a query as a server of models reports them, for training; all empty if it does
+/// not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TokenIds {
     /// The ids of the request's tokens.
@@ -100,7 +101,7 @@ pub struct TokenIds {
 }
 
 impl TokenIds {
-    /// Of a response of an API like vLLM's for chat completions.
+    /// Reads a response of an API like vLLM's for chat completions.
     pub fn of(response: &Value) -> Self {
         let choice = &response["choices"][0];
         let list = choice["logprobs"]["content"].as_array();
@@ -108,7 +109,7 @@ impl TokenIds {
         Self {
             prompt: Self::ids(&response["prompt_token_ids"]),
             reply: Self::ids(&choice["token_ids"]),
-            // All or none: a missing one would shift those after it against the ids.
+            // All or none: without a missing one, the following ones would belong to the wrong ids.
             logprobs: logprobs
                 .map(|it| it["logprob"].as_f64())
                 .collect::<Option<_>>()
@@ -116,7 +117,7 @@ impl TokenIds {
         }
     }
 
-    /// The ids of a list; empty if a member is no id.
+    /// The ids in a list; empty if a member is not an id.
     pub fn ids(list: &Value) -> Vec<u32> {
         let list = list.as_array().into_iter().flatten();
         let ids = list.map(|it| u32::try_from(it.as_u64()?).ok());
@@ -131,9 +132,9 @@ pub struct RecordedCall {
     pub id: String,
     /// The tool.
     pub name: String,
-    /// An object.
+    /// The arguments, an object.
     pub arguments: Value,
-    /// A parser found it in the text of the reply.
+    /// Whether a parser found the call in the text of the reply.
     pub is_of_text: bool,
 }
 
@@ -142,7 +143,7 @@ pub struct RecordedCall {
 pub struct ShownResult {
     /// The call that it belongs to.
     pub call: Option<String>,
-    /// What the model saw.
+    /// The text that the model got.
     pub text: String,
     /// The addresses of its images.
     pub images: Vec<String>,
@@ -152,6 +153,6 @@ pub struct ShownResult {
     pub exception: Option<String>,
     /// How long the command took.
     pub seconds: Option<f64>,
-    /// The run ended before the model saw it: the text is the output itself.
+    /// Whether the run ended before the model got the result: the text is then the output itself.
     pub is_unseen: bool,
 }

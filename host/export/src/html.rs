@@ -1,7 +1,7 @@
-//! A run as one page that needs nothing from elsewhere.
+//! A run as one page without external resources.
 //!
-//! The page has no script, and its policy forbids scripts and every request, so text of a model or a
-//! command can do nothing even if it were not escaped.
+//! The page has no script, and its content policy forbids scripts and all requests. So text of a
+//! model or a command could do nothing even if it were not escaped.
 
 use std::fmt::Write as _;
 
@@ -85,7 +85,7 @@ fn write_result(out: &mut String, shown: &ShownResult) {
     write_images(out, &shown.images);
 }
 
-/// An image whose bytes are elsewhere is named, and never fetched.
+/// Shows embedded images. An image with an external URL is named, and never fetched.
 fn write_images(out: &mut String, images: &[String]) {
     for url in images {
         let _ = match embedded(url) {
@@ -95,7 +95,7 @@ fn write_images(out: &mut String, images: &[String]) {
     }
 }
 
-/// A text that is folded if it is long.
+/// Writes a text, folded if it is long.
 fn long(out: &mut String, title: &str, text: &str) {
     if text.len() > BYTES || text.lines().count() > LINES {
         folded(out, title, text);
@@ -115,7 +115,7 @@ fn folded(out: &mut String, title: &str, text: &str) {
     );
 }
 
-/// Text that is text in HTML, also in an attribute, without control characters.
+/// Escapes text for HTML, also in an attribute, and removes control characters.
 fn escaped(text: &str) -> String {
     as_html(&harmless(text))
 }

@@ -1,6 +1,6 @@
-//! Images that are part of the record.
+//! Images whose bytes are embedded in the record.
 
-/// The media type of an image whose bytes are in its address; none for any other address.
+/// The media type of an image that is embedded in its URL; none for any other URL.
 pub fn embedded(url: &str) -> Option<&str> {
     let (kind, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
     let is_known = matches!(

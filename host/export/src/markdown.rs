@@ -40,7 +40,7 @@ pub fn to_markdown(run: &Conversation, is_focused: bool) -> String {
     out
 }
 
-/// What is told of the whole run, name and value.
+/// Facts about the whole run, as names and values.
 pub(crate) fn facts(run: &Conversation) -> Vec<(&'static str, String)> {
     let usage = &run.usage;
     let mut facts = vec![("program", format!("{} {}", run.program.0, run.program.1))];
@@ -65,7 +65,7 @@ pub(crate) fn facts(run: &Conversation) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Whose a step is, and what it cost.
+/// The title of a step: its author and cost.
 pub(crate) fn title(step: &ConversationStep) -> String {
     let mut title = match step.source {
         StepSource::System => "System",
@@ -86,7 +86,7 @@ pub(crate) fn title(step: &ConversationStep) -> String {
     title
 }
 
-/// What came of a call.
+/// The title of the result of a call.
 pub(crate) fn result_title(shown: &crate::ShownResult) -> String {
     let mut title = "Result".to_owned();
     if let Some(code) = shown.returncode {
@@ -104,7 +104,7 @@ pub(crate) fn result_title(shown: &crate::ShownResult) -> String {
     title
 }
 
-/// The command of a call; of other tools all arguments.
+/// The command of a call; for other tools, all arguments.
 pub(crate) fn command(arguments: &serde_json::Value) -> String {
     let fields = arguments.as_object();
     let only = fields.filter(|it| it.len() == 1);
@@ -154,7 +154,7 @@ fn quote(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-/// Text as it is, between fences that do not occur in it.
+/// A code block with the text, between fences that do not occur in it.
 fn block(out: &mut String, text: &str) {
     let text = harmless(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! A conversation of the events of a journal, also of a run that was killed.
+//! Makes a conversation from the events of a journal, even if the run was killed.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::conversation::{
     Conversation, ConversationStep, RecordedCall, ShownResult, StepSource, TokenIds,
 };
 
-/// What mini-swe-agent writes as the result of a call whose command ended the run.
+/// The text that mini-swe-agent writes as the result of a call whose command ended the run.
 const NOT_EXECUTED: &str = "action was not executed";
 
-/// The conversation that these events amount to.
+/// Makes the conversation of these events.
 pub fn from_records(records: &[Record]) -> Conversation {
     let mut reading = ConversationReader::default();
     for record in records {
@@ -22,7 +22,7 @@ pub fn from_records(records: &[Record]) -> Conversation {
     reading.end()
 }
 
-/// Makes a conversation of events that come one by one, also while the run goes on.
+/// Makes a conversation from events one by one, also while the run continues.
 #[derive(Default)]
 pub struct ConversationReader {
     told: Conversation,
@@ -31,10 +31,10 @@ pub struct ConversationReader {
     /// The calls of the actions of the step.
     of_actions: Vec<Option<String>>,
     started: BTreeMap<usize, f64>,
-    /// When the last query was begun, and what was sent.
+    /// The time of the last query, and its view.
     asked: Option<f64>,
     view: Option<View>,
-    /// The outputs that no message shows yet, with their seconds.
+    /// Outputs that no message contains yet, with their durations.
     ran: BTreeMap<usize, (Output, Option<f64>)>,
     cost: f64,
     is_unpriced: bool,
@@ -45,29 +45,29 @@ pub struct ConversationReader {
 }
 
 impl ConversationReader {
-    /// The conversation so far. Its cost is in [`Self::cost`].
+    /// The conversation so far. Its cost is returned by [`Self::cost`].
     pub fn so_far(&self) -> &Conversation {
         &self.told
     }
 
-    /// The same, to be changed; steps may not be added or removed.
+    /// The conversation so far, mutable. Steps must not be added or removed.
     pub fn so_far_mut(&mut self) -> &mut Conversation {
         &mut self.told
     }
 
-    /// The whole conversation, of a run that does not go on.
+    /// The complete conversation of a run that does not continue.
     pub fn end(mut self) -> Conversation {
         self.settle();
         self.told.cost = self.cost();
         self.told
     }
 
-    /// Dollars so far; none if any price is unknown.
+    /// The dollars so far; none if any price is unknown.
     pub fn cost(&self) -> Option<f64> {
         self.total.or((!self.is_unpriced).then_some(self.cost))
     }
 
-    /// The index of the first step that further events may change.
+    /// The index of the first step that later events may change.
     pub fn first_open(&self) -> usize {
         self.agent.unwrap_or(self.told.steps.len())
     }
@@ -202,7 +202,8 @@ impl ConversationReader {
         }
     }
 
-    /// A message that is no result; of the model, if it is an example in the prompts.
+    /// Adds a message that is not a result. It may be a message of the model, as an example in the
+    /// prompts.
     fn message(&mut self, message: &Message, t: f64) {
         let source = match message.role.as_str() {
             "system" => StepSource::System,
@@ -291,7 +292,7 @@ impl ConversationReader {
         }
     }
 
-    /// A message that shows the model the result of the action with this index, if there is one.
+    /// Adds a message with the result of the action with this index, if there is one.
     fn observe(&mut self, message: &Message, index: Option<usize>) {
         let of_index = index.and_then(|index| self.of_actions.get(index).cloned().flatten());
         let mut call = message.tool_call_id.clone().or(of_index);
@@ -331,8 +332,8 @@ impl ConversationReader {
         }
     }
 
-    /// Adds the outputs that never reached the model: of a kill, or of the last step. For when no event
-    /// follows.
+    /// Adds the outputs that were never sent to the model, because the run was killed or this was
+    /// its last step. Must be called when no event follows.
     pub fn settle(&mut self) {
         for (index, (output, seconds)) in std::mem::take(&mut self.ran) {
             let call = self.of_actions.get(index).cloned().flatten();

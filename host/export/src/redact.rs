@@ -8,11 +8,11 @@ use serde_json::Value;
 use crate::conversation::{Conversation, ConversationStep};
 use crate::secret_finder::SecretFinder;
 
-/// What stands in a secret's place.
+/// The text that replaces a secret.
 const BLANK: &str = "[secret removed]";
-/// Shorter values would blank words that are no secrets.
+/// The shortest secret value. Shorter ones would also match ordinary words.
 const SHORTEST: usize = 8;
-/// How keys of well-known services begin.
+/// The beginnings of keys of well-known services.
 const BEGINNINGS: [&str; 12] = [
     "sk-",
     "ghp_",
@@ -27,11 +27,11 @@ const BEGINNINGS: [&str; 12] = [
     "AIza",
     "npm_",
 ];
-/// How long what follows is at least.
+/// The least number of characters after such a beginning.
 const REST: usize = 16;
 
-/// What is to be blanked: values that are known to be secret, and keys of well-known services.
-/// Clones share what is added later.
+/// The secrets that are removed: values that are known to be secret, and keys of well-known
+/// services. Values that are added later are shared with all clones.
 #[derive(Clone, Default)]
 pub struct SecretValues(Arc<RwLock<KnownValues>>);
 
@@ -42,7 +42,7 @@ struct KnownValues {
 }
 
 impl SecretValues {
-    /// Of these values; short ones are left out.
+    /// With these values; short ones are left out.
     pub fn new(values: impl IntoIterator<Item = String>) -> Self {
         let all = Self::default();
         all.add(values);
@@ -60,7 +60,7 @@ impl SecretValues {
         }
     }
 
-    /// Blanks them in everything that an export shows.
+    /// Removes secrets from every text that an export contains.
     pub fn remove_from(&self, run: &mut Conversation) {
         self.clean(&mut run.submission);
         if let Some(status) = &mut run.exit_status {
@@ -71,7 +71,7 @@ impl SecretValues {
         }
     }
 
-    /// Blanks them in a step.
+    /// Removes secrets from a step.
     pub fn remove_from_step(&self, step: &mut ConversationStep) {
         self.clean(&mut step.text);
         self.clean(&mut step.reasoning);
@@ -91,12 +91,12 @@ impl SecretValues {
         }
     }
 
-    /// Blanks them in a text.
+    /// Removes secrets from a text.
     pub fn remove_from_text(&self, text: &mut String) {
         self.clean(text);
     }
 
-    /// Blanks them in all texts of a value.
+    /// Removes secrets from all texts of a value.
     pub fn remove_from_value(&self, value: &mut Value) {
         self.clean_value(value);
     }
@@ -147,8 +147,8 @@ impl SecretValues {
     }
 }
 
-/// How much of a word belongs to what is before it: the letter of an escape in JSON, the end of a colour of a
-/// terminal, a byte of a URL.
+/// How many bytes at the beginning of a word belong to the text before it: the letter of a JSON
+/// escape, the end of a terminal's colour sequence, a byte of a URL.
 fn foreign(before: &str, word: &str) -> usize {
     let digits = word.bytes().take_while(u8::is_ascii_digit).count();
     match before.chars().next_back() {
@@ -160,7 +160,7 @@ fn foreign(before: &str, word: &str) -> usize {
     }
 }
 
-/// The text without words that are keys of well-known services.
+/// Removes words that are keys of well-known services.
 fn without_keys(text: &str) -> String {
     let is_of_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let mut out = String::with_capacity(text.len());

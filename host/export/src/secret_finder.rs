@@ -1,6 +1,6 @@
-//! Where secrets are in a text, however they are written there. There is no list of all the ways to write a value:
-//! what a text has in another spelling (escapes, URLs, HTML, lines) is read, and the values are looked for in what
-//! it says. Only base64 and hexadecimal digits are patterns of their own.
+//! Finds secrets in a text, in many spellings. All ways to spell a value can't be listed. So a text
+//! is decoded (escapes, URLs, HTML, line breaks), and the values are searched for in the decoded
+//! text. Only base64 and hexadecimal digits are patterns of their own.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -17,17 +17,18 @@ use memchr::{memchr, memchr2};
 pub(crate) struct SecretFinder(AhoCorasick);
 
 impl SecretFinder {
-    /// For these values; none if there are none.
+    /// A finder for these values; none if there are no values.
     pub(crate) fn new<'a>(values: impl IntoIterator<Item = &'a String>) -> Option<Self> {
         let values = values.into_iter();
         let patterns: Vec<String> = values.flat_map(|it| patterns(it)).collect();
-        // It needs much less memory than the default, for long values. Only billions of bytes in them make it fail.
+        // This kind needs much less memory than the default for long values. It fails only for
+        // billions of bytes.
         let kind = Some(AhoCorasickKind::ContiguousNFA);
         let all = AhoCorasick::builder().kind(kind).build(&patterns).ok()?;
         (!patterns.is_empty()).then_some(Self(all))
     }
 
-    /// The places of the values in a text, in order; those that overlap are one.
+    /// The ranges of the values in a text, in order; overlapping ranges are merged.
     pub(crate) fn find(&self, text: &str) -> Vec<Range<usize>> {
         let found = self.search(text.as_bytes(), SPELLINGS);
         let whole =
@@ -38,7 +39,7 @@ impl SecretFinder {
     fn search(&self, text: &[u8], spellings: &[NestedSpelling]) -> Vec<Range<usize>> {
         let mut found: Vec<Range<usize>> = Vec::new();
         for place in self.0.find_overlapping_iter(text).map(|it| it.range()) {
-            // They come in the order of their ends, and may be as many as there are letters.
+            // Matches come in the order of their ends, and there may be as many as there are bytes.
             match found.last_mut() {
                 Some(last) if (last.start..last.end).contains(&place.start) => last.end = place.end,
                 _ => found.push(place),
@@ -56,7 +57,7 @@ impl SecretFinder {
     }
 }
 
-/// In order, and those that overlap as one.
+/// Sorts ranges, and merges those that overlap.
 fn merged(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
     found.sort_by_key(|it| (it.start, it.end));
     found.dedup_by(|next, before| {
@@ -69,20 +70,21 @@ fn merged(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
     found
 }
 
-/// A way to write texts.
+/// A way to spell a text.
 #[derive(Clone, Copy)]
 enum Spelling {
     /// Strings of JSON, of programs and of shells: `\n`, `\"`, `\u0026`, `\x41`.
     Escaped,
-    /// URLs and forms: `%2f`; what a URL may hold is written either way, and a blank is `+`, `%20` or itself.
+    /// URLs and forms: `%2f`. Characters that a URL may contain are spelled either way, and a blank
+    /// is `+`, `%20` or itself.
     Percent,
     /// HTML and XML: `&amp;`, `&#39;`.
     Entities,
-    /// Base64 and digits in lines of some length.
+    /// Base64 or hexadecimal digits with line breaks.
     Lines,
 }
 
-/// A spelling, and those that may be in what it says.
+/// A spelling, and the spellings that its decoded text may contain.
 struct NestedSpelling(Spelling, &'static [NestedSpelling]);
 
 const LINES: NestedSpelling = NestedSpelling(Spelling::Lines, &[]);
@@ -102,7 +104,7 @@ const SPELLINGS: &[NestedSpelling] = &[
 ];
 
 impl Spelling {
-    /// What a text says in this spelling; none if that is the text itself.
+    /// Decodes a text; none if the decoded text is the same.
     fn read(self, text: &[u8]) -> Option<Vec<u8>> {
         let is_used = match self {
             Self::Percent => memchr2(b'%', b'+', text),
@@ -114,13 +116,13 @@ impl Spelling {
         Some(read)
     }
 
-    /// The places in the text of places in what it says.
+    /// Maps ranges of the decoded text to ranges of the text.
     fn sources(self, text: &[u8], places: &[Range<usize>]) -> Vec<Range<usize>> {
         let mut sources = Vec::with_capacity(places.len());
         let mut places = places.iter().peekable();
         let (mut done, mut begin) = (0, None);
         self.pieces(text, |bytes, source| {
-            // What is no escape is as long as it is in the text.
+            // A piece without an escape has the same length in both.
             let is_same = bytes.len() == source.len();
             let end = done + bytes.len();
             while let Some(place) = places.peek() {
@@ -142,7 +144,7 @@ impl Spelling {
         sources
     }
 
-    /// Calls this with each piece of what a text says, and with its place in the text.
+    /// Calls `piece` with each decoded piece of a text, and with its range in the text.
     fn pieces(self, text: &[u8], mut piece: impl FnMut(&[u8], Range<usize>)) {
         let (mut at, mut read) = (0, Vec::new());
         while let Some(length) = self.next(&text[at..]) {
@@ -159,7 +161,7 @@ impl Spelling {
         }
     }
 
-    /// Where something may be that is written otherwise.
+    /// The next position at which an escape may begin.
     fn next(self, text: &[u8]) -> Option<usize> {
         match self {
             Self::Escaped => memchr(b'\\', text),
@@ -169,12 +171,12 @@ impl Spelling {
         }
     }
 
-    /// Reads one such thing from the beginning of a text; returns how long it is there.
+    /// Decodes one escape at the beginning of a text; returns its length there.
     fn unit(self, text: &[u8], read: &mut Vec<u8>) -> usize {
         let unit = match self {
             Self::Escaped => escape(text),
             Self::Percent => match text.get(1..3).and_then(|it| number(it, 16)) {
-                // Blanks are `+` here, and so they are in the patterns.
+                // Blanks are `+` in the decoded text and in the patterns.
                 Some(0x20) => Some(('+'.into(), 3)),
                 Some(byte) => {
                     read.extend(u8::try_from(byte));
@@ -195,14 +197,14 @@ impl Spelling {
     }
 }
 
-/// The number that these digits are.
+/// The number with these digits.
 fn number(digits: &[u8], base: u32) -> Option<u32> {
     let is_digit = |it: &u8| char::from(*it).is_digit(base);
     let digits = digits.iter().all(is_digit).then_some(digits)?;
     u32::from_str_radix(str::from_utf8(digits).ok()?, base).ok()
 }
 
-/// The letter of an escape, and how long it is.
+/// The character of an escape, and the length of the escape.
 fn escape(text: &[u8]) -> Option<(u32, usize)> {
     let hex = |at: Range<usize>| text.get(at).and_then(|it| number(it, 16));
     Some(match *text.get(1)? {
@@ -221,7 +223,7 @@ fn escape(text: &[u8]) -> Option<(u32, usize)> {
     })
 }
 
-/// The letter of an entity, and how long it is.
+/// The character of an entity, and the length of the entity.
 fn entity(text: &[u8]) -> Option<(u32, usize)> {
     let end = memchr(b';', &text[..text.len().min(12)])?;
     let code = match &text[1..end] {
@@ -237,7 +239,7 @@ fn entity(text: &[u8]) -> Option<(u32, usize)> {
     Some((code, end + 1))
 }
 
-/// A value, also with `+` for blanks, in hexadecimal digits and in base64.
+/// The patterns of a value: itself, with `+` for blanks, and in hexadecimal digits and base64.
 fn patterns(value: &str) -> Vec<String> {
     let hex = value.bytes().fold(String::new(), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
@@ -249,7 +251,8 @@ fn patterns(value: &str) -> Vec<String> {
         hex.to_uppercase(),
         hex,
     ];
-    // The bytes before it may not fill a group of letters. Only those count that nothing but the value determines.
+    // The bytes before the value may not fill a group of base64. Only the letters that depend on
+    // nothing but the value are used.
     for before in 0..3 {
         let bytes = [&[0; 3][..before], value.as_bytes()].concat();
         let letters = (before * 8).div_ceil(6)..bytes.len() * 8 / 6;
@@ -257,7 +260,7 @@ fn patterns(value: &str) -> Vec<String> {
             patterns.push(letters_of.encode(&bytes)[letters.clone()].to_owned());
         }
     }
-    // Of several lines, however they end and are indented: without the ends.
+    // A value of several lines, without line ends and indentation.
     let joined: String = value.split('\n').map(str::trim_start).collect();
     patterns.push(joined.replace('\r', ""));
     patterns.retain(|it| !it.is_empty());

@@ -41,9 +41,9 @@ pub fn from_sweagent(value: &Value) -> Conversation {
     }
 }
 
-/// The run as SWE-agent writes it, but without the state of the environment, which is not recorded, and
-/// without the messages of each query, which are those of the history before it. `mswea-host sweagent` writes
-/// its trajectories itself.
+/// The run in SWE-agent's format. It lacks the state of the environment, which is not recorded, and
+/// the messages of each query, which are those of the history before it. `mswea-host sweagent`
+/// writes complete trajectories itself.
 pub fn to_sweagent(run: &Conversation) -> Value {
     let mut history: Vec<Value> = Vec::new();
     let mut trajectory: Vec<Value> = Vec::new();
@@ -91,13 +91,13 @@ pub fn to_sweagent(run: &Conversation) -> Value {
             // SWE-agent's viewer shows the submission of a run that ended with this word.
             "exit_status": run.exit_status.as_deref().map(|it| if it == "Submitted" { "submitted" } else { it }),
         },
-        // SWE-agent has a text here, which holds JSON.
+        // SWE-agent has a text with JSON here.
         "replay_config": config.to_string(),
         "environment": run.run_id,
     })
 }
 
-/// The commands of a step, one on each line.
+/// The commands of a step, one per line.
 fn actions(step: &ConversationStep) -> String {
     let commands = step.calls.iter().map(|call| command(&call.arguments));
     commands.collect::<Vec<_>>().join("\n")
@@ -266,11 +266,11 @@ mod tests {
         assert_eq!(run.model.as_deref(), Some("m"));
         assert_eq!(run.exit_status.as_deref(), Some("submitted"));
         assert!(!is_sweagent(&json!({ "messages": [], "info": {} })));
-        // What is written is read as the same run.
+        // The written trajectory is read as the same run.
         let mut again = from_sweagent(&to_sweagent(&run));
         assert_eq!(again.program.1, "");
         again.program.1.clone_from(&run.program.1);
-        // Of a prompt, the file has only the role.
+        // The file has only the role of a prompt.
         again.steps[..3].clone_from_slice(&run.steps[..3]);
         assert_eq!(again, run);
     }

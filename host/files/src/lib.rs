@@ -1,24 +1,25 @@
 //! Reads files whose content or kind is not under the user's control: files of a cloned repository,
 //! or files that a command of the model has written.
 //!
-//! Such a path may be a pipe without a writer, or a device without an end. So only regular files
-//! are opened, and only up to a size.
+//! Such a path may lead to a pipe without a writer, or to a device whose content never ends. So
+//! only regular files are opened, and only up to a size.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// Files of settings: configs, keys, lock files, schemas, samples.
+/// The limit for files of settings: configs, keys, lock files, schemas, samples.
 pub const SETTINGS: u64 = 16 << 20;
 
-/// Recordings and tables of prices.
+/// The limit for recordings and tables of prices.
 pub const RECORDS: u64 = 1 << 30;
 
 /// Opens a regular file of at most `limit` bytes.
 ///
 /// # Errors
-/// If it can't be opened, is no regular file, or is larger.
+/// The system's error if the file can't be opened; an [`io::Error`] if it is not a regular file, or
+/// is larger.
 pub fn open(path: &Path, limit: u64) -> io::Result<File> {
     // Checked before opening, because opening a device may have effects; and again afterwards,
     // because the file may have been replaced. In that case opening does not wait either, since the
@@ -35,7 +36,7 @@ pub fn open(path: &Path, limit: u64) -> io::Result<File> {
 /// The bytes of a regular file.
 ///
 /// # Errors
-/// As [`open`]; and if it grows beyond `limit` in between.
+/// The errors of [`open`]; and an [`io::Error`] if the file grows beyond `limit` meanwhile.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_opened(&open(path, limit)?, limit)
 }
@@ -43,7 +44,7 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// The text of a regular file.
 ///
 /// # Errors
-/// As [`read`]; and if it is not UTF-8.
+/// The errors of [`read`]; and an [`io::Error`] if the file is not UTF-8.
 pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     text(read(path, limit)?)
 }
@@ -51,7 +52,7 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
 /// The bytes of a file that [`open`] has opened.
 ///
 /// # Errors
-/// If reading fails, or the file has grown beyond `limit`.
+/// The system's error if reading fails; an [`io::Error`] if the file has grown beyond `limit`.
 pub fn read_opened(file: &File, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -64,7 +65,7 @@ pub fn read_opened(file: &File, limit: u64) -> io::Result<Vec<u8>> {
 /// Bytes as text.
 ///
 /// # Errors
-/// If they are not UTF-8.
+/// An [`io::Error`] if they are not UTF-8.
 pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let place = error.utf8_error().valid_up_to();

@@ -1,5 +1,5 @@
-//! Builds a package as a static program in a nested cargo call and packs it, for a crate that embeds it:
-//! that of the helper, and that of the toolbox.
+//! Builds a package as a static program in a nested cargo call and packs it, for a crate that
+//! embeds it: the helper, or the toolbox.
 
 use std::env;
 use std::fs;
@@ -10,13 +10,13 @@ use crate::nested::{Nested, Result, cargo_home, outer_target_dir};
 /// The supported architectures: Rust's name, Go's, and ELF's number.
 const ARCHITECTURES: [(&str, &str, u16); 2] = [("x86_64", "amd64", 62), ("aarch64", "arm64", 183)];
 
-/// A program for every image.
+/// A static program that runs in every image.
 pub struct StaticProgram<'a> {
     /// The package and its binary.
     pub package: &'a str,
     /// Its folder in the repository.
     pub folder: &'a str,
-    /// What it is, for messages.
+    /// A name for messages.
     pub what: &'a str,
     /// The variable that names a prebuilt one.
     pub variable: &'a str,
@@ -25,7 +25,8 @@ pub struct StaticProgram<'a> {
 }
 
 impl StaticProgram<'_> {
-    /// Builds it, and packs it (deflate) into `OUT_DIR/NAME`. Returns the architecture by Go's name.
+    /// Builds the program, and packs it (deflate) into `OUT_DIR/NAME`. Returns the architecture by
+    /// Go's name.
     pub fn embed(&self, name: &str) -> Result<&'static str> {
         let Self {
             folder, variable, ..
@@ -41,7 +42,7 @@ impl StaticProgram<'_> {
             &format!("{folder}/src"),
             &format!("{folder}/Cargo.toml"),
             "host/ship.ld",
-            // A part of both programs.
+            // Included by both programs.
             "host/helper/src/unwinding.rs",
             "Cargo.lock",
             // The root manifest, which holds the profile.
@@ -85,9 +86,10 @@ impl StaticProgram<'_> {
             profile: "helper",
             flags: &[
                 "-Ctarget-feature=+crt-static",
-                // Without relocations at its start, which happens once per action without a session.
+                // Relocations at the program's start take time, and without a session it starts
+                // once per action.
                 "-Crelocation-model=static",
-                // As for the shipped binary: functions with the same code become one, and the tables for
+                // As for the shipped binary: identical functions are merged, and the tables for
                 // unwinding are left out.
                 "-Clinker=rust-lld",
                 "-Clink-arg=--icf=all",

@@ -11,7 +11,7 @@ use crate::spawn::StartedProcess;
 use crate::terminal::Terminal;
 use crate::{KILLING, sys};
 
-/// How much output is read at once and dropped, of an action that has ended.
+/// How many bytes of output are read at once and dropped after the end of an action.
 const PIECE: usize = 64 * 1024;
 /// The pause after each such read, so that a background process that floods its output is slowed
 /// down and does not keep the helper busy.
@@ -40,23 +40,24 @@ pub struct ActionEnd {
     pub killed: bool,
     /// How many processes could not be killed.
     pub left: usize,
-    /// What is told of the shell, one text a line.
+    /// Messages about the shell, one per line.
     pub notes: String,
 }
 
-/// How its process ended.
+/// How the action's process ended.
 struct ProcessEnd {
     status: i32,
-    /// How much of the output was written before the end of the process, and is read in any case.
+    /// How many bytes of the output were written before the end of the process, and are always
+    /// read.
     pending: usize,
-    /// When processes that still hold its output open are treated as background processes.
+    /// The time from which processes that still hold the output open count as background processes.
     settled: Instant,
 }
 
 impl RunningAction {
-    /// `since` is a time before its start; `mark` is its value of [`ACTION_VARIABLE`].
+    /// `since` is a time before the action's start; `mark` is the value of its [`ACTION_VARIABLE`].
     pub fn new(started: StartedProcess, since: u64, mark: Option<&[u8]>, grace: Duration) -> Self {
-        // Of nested marks, the innermost one is the action's own.
+        // Of nested marks, the innermost one is that of this action.
         let mark = mark
             .and_then(|value| value.rsplit(|byte| *byte == b':').next())
             .filter(|id| !id.is_empty());
@@ -74,7 +75,7 @@ impl RunningAction {
         }
     }
 
-    /// Takes the news that a child was reaped, which may be the action's process.
+    /// Records that a child was reaped, which may be the action's process.
     pub fn buried(&mut self, pid: i32, status: ExitStatus) {
         if self.pid == pid && self.end.is_none() {
             self.ended(sys::exit_code(status));
@@ -97,7 +98,7 @@ impl RunningAction {
 
     fn ended(&mut self, status: i32) {
         let pending = self.pending();
-        // The output of a terminal ends when nobody has the terminal open.
+        // The output of a terminal ends only when no process has the terminal open.
         self.input = ProgramInput::default();
         self.end = Some(ProcessEnd {
             status,
@@ -190,7 +191,7 @@ impl RunningAction {
         }
     }
 
-    /// The output that other processes hold open after its end.
+    /// The action's output, if other processes still hold it open after the end.
     pub fn left_open(self) -> Option<BackgroundOutput> {
         let output = self.output.filter(|_| !self.killed)?;
         Some(BackgroundOutput::new(output))
@@ -205,7 +206,7 @@ pub struct BackgroundOutput {
 }
 
 impl BackgroundOutput {
-    /// Is read from now on.
+    /// An output that is read from now on.
     pub fn new(output: OwnedFd) -> Self {
         Self {
             output,
@@ -223,7 +224,7 @@ impl BackgroundOutput {
         sys::pending(self.output.as_fd())
     }
 
-    /// The descriptor to read from, or the time of the next read.
+    /// The descriptor to read from now, or the time of the next read.
     pub fn due(&self, now: Instant) -> Result<RawFd, Instant> {
         if now >= self.next {
             Ok(self.output.as_raw_fd())

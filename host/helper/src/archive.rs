@@ -1,15 +1,15 @@
-//! Copies files and folders as a stream: packs them as a tar archive, and unpacks one.
+//! Copies files and folders as a stream: packs and unpacks a tar archive.
 
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-/// Appends `from` under `name`, which is empty for what is in a folder without the folder itself.
-/// `owner`: the ids of user and group that are stored. Symbolic links stay links; sockets, pipes and
-/// devices have no content and are left out.
+/// Appends `from` to an archive under `name`. With an empty name, the content of a folder is
+/// appended without the folder itself. `owner`: the ids of user and group that are stored. Symbolic
+/// links stay links; sockets, pipes and devices have no content and are left out.
 ///
 /// # Errors
-/// An error of reading or of writing.
+/// An [`io::Error`] if a file can't be read, or the archive can't be written.
 pub fn pack(
     archive: &mut tar::Builder<impl Write>,
     from: &Path,
@@ -40,7 +40,8 @@ pub fn pack(
         header.set_size(0);
         archive.append_link(&mut header, name, fs::read_link(from)?)?;
     } else if kind.is_file() {
-        // As large as its header says, also if it grows or shrinks meanwhile.
+        // The content has exactly the size in the header, even if the file grows or shrinks
+        // meanwhile.
         let content = fs::File::open(from).map_err(|error| about(from, &error))?;
         let content = content.chain(io::repeat(0));
         archive.append_data(&mut header, name, content.take(found.len()))?;
@@ -48,13 +49,13 @@ pub fn pack(
     Ok(())
 }
 
-/// The error with the name of what it is about.
+/// Adds a path to an error's message.
 fn about(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
 }
 
-/// The message of an error with those of its causes: the first one alone is often not specific. That of an
-/// archive does not tell that the disk is full.
+/// The messages of an error and its causes: the first one alone is often not specific. That of an
+/// archive, for example, does not mention a full disk.
 pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let causes = std::iter::successors(error.source(), |error| error.source());
@@ -66,13 +67,15 @@ pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// Unpacks into `to`, which is made if it is missing. If `is_file`, the archive has one file, which
-/// becomes `to` unless that is a folder. Nothing is written outside of the folder: no link that leads
-/// out of it is followed, whether the archive has brought it or not. A process that puts a link in the
-/// place of a folder meanwhile can lead one entry out; it could write there itself.
+/// Unpacks into `to`, which is made if it is missing. With `is_file`, the archive has one file,
+/// which becomes `to`, or is put into `to` if that is a folder. Nothing is written outside of the
+/// folder: links that lead out of it are not followed, whether they are from the archive or not. A
+/// process that replaces a folder by a link meanwhile can redirect one entry; but it could write
+/// there itself.
 ///
 /// # Errors
-/// An error of reading or of writing, also if an entry would be outside.
+/// An [`io::Error`] if the archive can't be read, a file can't be written, or an entry would be
+/// outside.
 pub fn unpack(from: impl Read, to: &Path, is_file: bool) -> io::Result<()> {
     let mut archive = tar::Archive::new(from);
     if is_file && !to.is_dir() {
@@ -86,7 +89,7 @@ pub fn unpack(from: impl Read, to: &Path, is_file: bool) -> io::Result<()> {
         fs::create_dir_all(to)?;
         archive.unpack(to)?;
     }
-    // What follows the end of the archive: the sender is not stopped in the middle of it.
+    // Reads the bytes after the end of the archive, so that the sender can write all of them.
     io::copy(&mut archive.into_inner(), &mut io::sink())?;
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Starts a program in a session of its own.
 //!
-//! The child shares the memory of its parent, which waits, until it executes the program
-//! (`CLONE_VM` and `CLONE_VFORK`): so a start costs the same in a program of 1 MB and in one of
-//! 500 MB, and needs no memory map of its own, whose removal would interrupt all other threads.
+//! The child shares the memory of its parent, which waits until the child executes the program
+//! (`CLONE_VM` and `CLONE_VFORK`). So a start costs the same in a program of 1 MB and in one of 500
+//! MB, and needs no memory map of its own, whose removal would interrupt all other threads.
 //! `posix_spawn` works the same way, but maps a stack for each child, and does not tell whether the
 //! directory or the program was refused.
 
@@ -16,14 +16,13 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 /// The most descriptors that a child can get.
 pub const MOST_DESCRIPTORS: usize = 8;
 
-/// The child's stack, which lies within that of the thread that starts it: it makes only system
-/// calls.
+/// The child's stack, within that of the thread that starts it: it makes only system calls.
 const STACK: usize = 16 * 1024;
 
-/// Above the numbers that children give to their descriptors.
+/// A number above those that children give to their descriptors.
 const CLEAR: libc::c_int = 210;
 
-/// The exit code of a child that could not execute its program; nobody sees it.
+/// The exit code of a child that could not execute its program; no code reads it.
 const NOT_EXECUTED: libc::c_int = 127;
 
 /// The parameters of a new process.
@@ -42,20 +41,19 @@ pub struct ProcessSpec<'a> {
     pub descriptors: &'a [(BorrowedFd<'a>, i32)],
     /// Its terminal, if it has one.
     pub terminal: Option<BorrowedFd<'a>>,
-    /// The signals that its parent ignores and the process does not. Those that its parent handles
-    /// have their default in any case.
+    /// The signals that the parent ignores and the process must not ignore. Signals that the parent
+    /// handles always get their default action.
     pub restored: &'a libc::sigset_t,
     /// The signals that are blocked in the process.
     pub blocked: &'a libc::sigset_t,
-    /// What other threads can see of the start.
+    /// The state of the start that other threads can read and change.
     pub start: &'a StartNote,
 }
 
 /// A start that another thread may give up.
 #[derive(Debug, Default)]
 pub struct StartNote {
-    /// The kernel writes it before the child does anything, also if the child does not execute the program in
-    /// the end.
+    /// Written by the kernel before the child does anything, even if no program is executed.
     pid: AtomicI32,
     is_given_up: AtomicBool,
 }
@@ -74,22 +72,22 @@ impl StartNote {
     }
 }
 
-/// What a process that was not started failed at.
+/// The stage at which a start failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum StartStage {
-    /// Making it, or giving it its descriptors.
+    /// Making the process, or its descriptors.
     Process,
-    /// Its working directory.
+    /// Changing to the working directory.
     Folder,
-    /// Its program.
+    /// Executing the program.
     Program,
 }
 
 /// Why a process was not started.
 #[derive(Debug)]
 pub struct StartError {
-    /// What failed.
+    /// The stage that failed.
     pub stage: StartStage,
     /// The system's error.
     pub error: io::Error,
@@ -101,14 +99,14 @@ impl From<StartError> for io::Error {
     }
 }
 
-/// What the child needs, all of it in its parent's memory.
+/// The data of the child, all of it in its parent's memory.
 struct Inside<'a> {
     spec: &'a ProcessSpec<'a>,
     args: *const *const libc::c_char,
     env: *const *const libc::c_char,
-    /// Whether the kernel has given all signals that its parent handles their default.
+    /// Whether the kernel has set the default action of all signals that the parent handles.
     are_default: bool,
-    /// What failed, and the error's number; 0: nothing did.
+    /// The stage that failed, and the error's number; 0: none failed.
     failed: (StartStage, libc::c_int),
 }
 
@@ -153,9 +151,9 @@ fn start_by(spec: &ProcessSpec<'_>, clone: CloneCall) -> Result<i32, StartError>
     let mut stack = MaybeUninit::<[u128; STACK / 16]>::uninit();
     let mut before = MaybeUninit::uninit();
     // SAFETY: the sets are initialised or written by the calls. No handler of the parent may run in
-    // the child, so all signals are blocked until the child has none. The child uses the upper end of
-    // `stack` (it grows downwards, and 16 bytes are its alignment) and `inside`; both live until the
-    // call returns, and the parent's thread does nothing meanwhile.
+    // the child, so all signals are blocked until the child has no handlers. The child uses the
+    // upper end of `stack` (it grows downwards, and 16 bytes are its alignment) and `inside`; both
+    // live until the call returns, and the parent's thread does nothing meanwhile.
     let (pid, errno) = unsafe {
         let all = crate::sys::signals(1..=64);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, before.as_mut_ptr());
@@ -192,13 +190,13 @@ fn start_by(spec: &ProcessSpec<'_>, clone: CloneCall) -> Result<i32, StartError>
     })
 }
 
-/// As `libc::clone` for [`become_program`], but the kernel gives all signals that this process handles
-/// their default in the child, which would take 64 system calls otherwise. None if it can't: a kernel
-/// before 5.5, or a filter of system calls (docker's answers that there is no such call).
+/// Like `libc::clone` for [`become_program`], but the kernel sets the default action of all signals
+/// that this process handles, which would otherwise take 64 system calls. None if it can't: a
+/// kernel before 5.5, or a filter of system calls (docker's answers that there is no such call).
 ///
 /// # Safety
-/// As of `libc::clone`: `stack` has [`STACK`] bytes that are aligned to 16, and `inside` and what it refers to
-/// live until this returns.
+/// As for `libc::clone`: `stack` has [`STACK`] bytes that are aligned to 16, and `inside` and the
+/// data that it refers to live until this returns.
 #[cfg(target_arch = "x86_64")]
 unsafe fn clone_without_handlers(stack: *mut u8, inside: &mut Inside<'_>) -> Option<libc::pid_t> {
     static IS_MISSING: AtomicBool = AtomicBool::new(false);
@@ -231,9 +229,10 @@ unsafe fn clone_without_handlers(stack: *mut u8, inside: &mut Inside<'_>) -> Opt
     };
     let child: extern "C" fn(*mut libc::c_void) -> libc::c_int = become_program;
     let result: isize;
-    // SAFETY: the child begins behind the system call with these registers and an empty stack, calls `child`,
-    // which never returns, and so leaves alone what the parent's thread has on its stack. The parent's thread
-    // waits, and then sees only the result and the two registers that the call overwrites.
+    // SAFETY: the child begins after the system call with these registers and an empty stack, calls
+    // `child`, which never returns, and so does not change the stack of the parent's thread. The
+    // parent's thread waits, and then sees only the result and the two registers that the call
+    // overwrites.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -255,7 +254,7 @@ unsafe fn clone_without_handlers(stack: *mut u8, inside: &mut Inside<'_>) -> Opt
     }
     match libc::pid_t::try_from(result) {
         Ok(pid) if pid > 0 => Some(pid),
-        // What is lacking otherwise (processes, memory) is found by the other call, too.
+        // Other errors (no more processes or memory) will be reported by the other call, too.
         _ => {
             let errno = i32::try_from(-result).unwrap_or(libc::EIO);
             let is_missing = [libc::ENOSYS, libc::EINVAL, libc::EPERM].contains(&errno);
@@ -265,7 +264,7 @@ unsafe fn clone_without_handlers(stack: *mut u8, inside: &mut Inside<'_>) -> Opt
     }
 }
 
-/// There is code for one architecture only.
+/// The code exists for one architecture only.
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn clone_without_handlers(_: *mut u8, _: &mut Inside<'_>) -> Option<libc::pid_t> {
     None
@@ -276,12 +275,13 @@ fn pointers<'a>(strings: impl Iterator<Item = &'a CStr>) -> Vec<*const libc::c_c
     strings.map(CStr::as_ptr).chain([ptr::null()]).collect()
 }
 
-/// The child. Allocates nothing and takes no lock: another thread of its parent may hold it.
+/// Runs in the child. Allocates nothing and takes no lock, because another thread of the parent may
+/// hold it.
 extern "C" fn become_program(inside: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `start` passes this pointer and uses nothing of it until the child has gone.
     let inside = unsafe { &mut *inside.cast::<Inside<'_>>() };
     inside.failed.0 = match inside.spec.start.is_given_up.load(Ordering::SeqCst) {
-        // Its pid was noted before this, so whoever gives it up later kills it.
+        // Its pid was published before this, so a thread that gives up the start later kills it.
         true => refused(),
         // SAFETY: all pointers are those of `start`'s caller, which waits.
         false => unsafe { prepare(inside.spec, inside.are_default) },
@@ -296,18 +296,18 @@ extern "C" fn become_program(inside: *mut libc::c_void) -> libc::c_int {
     unsafe { libc::_exit(NOT_EXECUTED) }
 }
 
-/// The stage of a start that was given up, with the error.
+/// Sets the error of a start that was given up; returns its stage.
 fn refused() -> StartStage {
     // SAFETY: the address of this thread's number of the last error.
     unsafe { *libc::__errno_location() = libc::ECANCELED };
     StartStage::Process
 }
 
-/// Does all but executing the program; returns [`StartStage::Program`], or the stage that failed.
-/// `are_default`: no signal has a handler.
+/// Does everything before the program is executed; returns [`StartStage::Program`], or the stage
+/// that failed. `are_default`: no signal has a handler.
 ///
 /// # Safety
-/// Only for the child.
+/// Must be called only in the child.
 unsafe fn prepare(spec: &ProcessSpec<'_>, are_default: bool) -> StartStage {
     // SAFETY: takes nothing by pointer.
     unsafe { libc::setsid() };
@@ -446,7 +446,7 @@ mod tests {
         }
     }
 
-    /// A folder or a program can be on a file system that does not answer.
+    /// The file can be on a file system that does not answer.
     #[test]
     fn a_start_that_was_given_up_before_its_child_exists_opens_nothing() {
         for clone in WAYS {

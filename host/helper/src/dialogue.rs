@@ -1,25 +1,26 @@
-//! A living bash that is given one command after the other: what is written to it, and what it
-//! reports. Nothing here reads or writes.
+//! The protocol with a living bash that gets one command after the other: the text that is written
+//! to it, and its reports. This module does no I/O.
 //!
-//! The shell reads lines from its standard input, which is a pipe. A command does not travel there:
-//! it is in a file without a name at [`TEXT`], which the line has the shell source, so that the
-//! shell parses the whole command by itself. Unbalanced quotes are an error of the command, as with
-//! `bash -c`. The output of the shell and of commands is a pipe ([`OUTPUT`], and 1), and
-//! the standard error of the shell itself is another one: the shell's prompts and its report go
-//! there. A command has `/dev/null` as its input and the first pipe as its output and its error. With a
-//! terminal, this is all three, and the shell's controlling terminal, so that the shell has job control:
-//! each command is a process group of its own, in the foreground while it runs. Nothing of the dialogue
-//! travels through the terminal. Bash keeps its own descriptors at other numbers that are closed in the programs that it starts.
+//! The shell reads lines from its standard input, which is a pipe. The command itself is in a file
+//! without a name at descriptor [`TEXT`]; the line tells the shell to source that file. So the
+//! shell parses the whole command by itself, and unbalanced quotes are an error of the command, as
+//! with `bash -c`. The output of the shell and of commands is a pipe ([`OUTPUT`], and 1); the
+//! standard error of the shell itself is another pipe, which gets the shell's prompts and its
+//! report. A command has `/dev/null` as its input, and the first pipe as its output and its error.
+//! With a terminal, the terminal takes the place of all three, and is the shell's controlling
+//! terminal, so that the shell has job control: each command is a process group of its own, in the
+//! foreground while it runs. The lines and reports never go through the terminal. Bash keeps its
+//! own descriptors at other numbers, which are closed in the programs that it starts.
 //!
-//! The report is the message of a failed expansion (`${NAME:?MESSAGE}`). That needs no command, so
-//! that no function can take its place: a shell whose user has redefined `printf` or `builtin`
-//! still reports. The shell is an interactive one, because only that returns to its next line on
-//! SIGINT; while it sources a file it is not interactive to the command (no `exit` and no `[1] 123`
-//! in the output).
+//! The report is the message of a failed expansion (`${NAME:?MESSAGE}`). An expansion needs no
+//! command that a function could replace: a shell whose user has redefined `printf` or `builtin`
+//! still reports. The shell is an interactive one, because only an interactive shell returns to its
+//! next line on SIGINT; while it sources a file, it does not behave as interactive for the command
+//! (no `exit` and no `[1] 123` in the output).
 
 use std::fmt::Write as _;
 
-/// The descriptor of a second output of the shell, of which commands get copies.
+/// The descriptor of a second output of the shell, which is duplicated for commands.
 pub const OUTPUT: i32 = 203;
 /// The descriptor of the file to which the shell writes its exported variables.
 pub const STATE: i32 = 204;
@@ -28,8 +29,8 @@ pub const TEXT: i32 = 205;
 
 /// The descriptor of a file with [`PROOF_TEXT`].
 pub const PROOF: i32 = 206;
-/// Sourced before each command: it proves that the shell can read commands, and sets anew the option
-/// that would end the shell at its report.
+/// The file that is sourced before each command. It proves that the shell can read commands, and
+/// resets the option that would end the shell at its report.
 pub const PROOF_TEXT: &[u8] =
     b"__mswea_read=$__mswea_asked; [[ ${__mswea_strict-} != e ]] || { __mswea_strict=; \\set -e; }\n";
 
@@ -44,8 +45,8 @@ pub const ARGUMENTS: &[&str] = &[
     "-i",
 ];
 
-/// Reads the files that a login shell reads. It is no option of bash, because files that read their
-/// input would read what is meant for the shell.
+/// Reads the files that a login shell reads. Bash's own option is not used, because a file that
+/// reads its standard input would then read the lines that are meant for the shell.
 const LOGIN: &str = "[[ ! -r /etc/profile ]] || \\. /etc/profile; \
     for __mswea_file in ~/.bash_profile ~/.bash_login ~/.profile; do \
     [[ ! -r $__mswea_file ]] || { \\. \"$__mswea_file\"; break; }; done; unset __mswea_file; ";
@@ -53,19 +54,19 @@ const LOGIN: &str = "[[ ! -r /etc/profile ]] || \\. /etc/profile; \
 /// The longest line of the shell's standard error that is kept.
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// The variables of the shell that a new one does not take over: it has its own.
+/// The variables of the shell that a new shell does not take over, because it has its own.
 const OWN: &[&str] = &["PWD", "OLDPWD", "SHLVL", "MSWEA_"];
 
-/// The conversation with one shell.
+/// The protocol state of one shell.
 #[derive(Debug)]
 pub struct Dialogue {
     /// A text that only this shell's reports contain.
     nonce: String,
     /// Whether commands have a terminal.
     has_terminal: bool,
-    /// The number of the command that was asked last.
+    /// The number of the last command.
     number: u64,
-    /// What came from the shell and is not a whole line yet.
+    /// Bytes of the shell that are not a complete line yet.
     rest: Vec<u8>,
 }
 
@@ -74,7 +75,7 @@ pub struct Dialogue {
 pub struct Report {
     /// The exit code.
     pub status: i32,
-    /// Whether the shell has read the command. It has not if a function has the name `.`, or if
+    /// Whether the shell has sourced the command. It has not if a function has the name `.`, or if
     /// the shell's descriptors are gone.
     pub was_read: bool,
     /// The shell's working directory.
@@ -82,8 +83,8 @@ pub struct Report {
 }
 
 impl Dialogue {
-    /// With a shell that was just started; `nonce` consists of letters and digits. With a terminal,
-    /// [`OUTPUT`] is that terminal.
+    /// The state for a shell that was just started; `nonce` consists of letters and digits. With a
+    /// terminal, [`OUTPUT`] is that terminal.
     pub fn new(nonce: &str, has_terminal: bool) -> Self {
         Self {
             nonce: nonce.to_owned(),
@@ -93,8 +94,8 @@ impl Dialogue {
         }
     }
 
-    /// What is written to the shell before the first command: it reads the files that a login shell
-    /// reads, if `login`, and takes over what is in its file of exported variables.
+    /// The text for the shell before the first command: with `login`, the shell reads the files
+    /// that a login shell reads; it takes over the variables in its file of exported variables.
     pub fn opening(&self, login: bool) -> Vec<u8> {
         let files = match login {
             true => LOGIN,
@@ -103,8 +104,8 @@ impl Dialogue {
         format!("{{ {files}\\. /dev/fd/{STATE}; }} </dev/null >/dev/null 2>&1\n").into_bytes()
     }
 
-    /// The content of the file for the next command, and what is written to the shell then;
-    /// `action` becomes the value of `MSWEA_ACTION`.
+    /// The content of the file for the next command, and the line for the shell; `action` becomes
+    /// the value of `MSWEA_ACTION`.
     pub fn ask(&mut self, command: &str, action: &str) -> (Vec<u8>, Vec<u8>) {
         self.number += 1;
         let input = match self.has_terminal {
@@ -116,13 +117,13 @@ impl Dialogue {
             quoted(action),
             self.number
         );
-        // A prompt may run commands, which would read what is meant for the shell.
+        // A prompt may run commands, which would read the lines that are meant for the shell.
         line.push_str("__mswea_status=$? PS1= PS2= PS0= PROMPT_COMMAND=\n");
         line.push_str(&self.question());
         (format!("{command}\n").into_bytes(), line.into_bytes())
     }
 
-    /// What is written to the shell after an interruption, which may have cost it the end of a line:
+    /// The line for the shell after an interruption, at which it may have lost the end of a line:
     /// asks for the report again.
     pub fn ask_again(&self) -> Vec<u8> {
         format!("\n{}", self.question()).into_bytes()
@@ -143,8 +144,8 @@ impl Dialogue {
         line
     }
 
-    /// Takes what the shell has written to its standard error, and answers with the report of the
-    /// last command if it is in there.
+    /// Adds bytes of the shell's standard error; returns the report of the last command if it is
+    /// complete.
     pub fn hear(&mut self, bytes: &[u8]) -> Option<Report> {
         self.rest.extend_from_slice(bytes);
         let mut report = None;
@@ -180,7 +181,8 @@ impl Dialogue {
     }
 }
 
-/// The exported variables that a new shell takes over from an earlier one, as that wrote them.
+/// The text with which a new shell takes over the exported variables of an earlier one, as that
+/// shell wrote them.
 pub fn taken_over(state: &[u8]) -> Vec<u8> {
     let is_own = |line: &[u8]| {
         let mut words = line.splitn(3, |byte| *byte == b' ').skip(2);
@@ -197,7 +199,7 @@ pub fn taken_over(state: &[u8]) -> Vec<u8> {
         .concat()
 }
 
-/// The text as one word of a shell.
+/// Quotes a text as one word of a shell.
 pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
@@ -226,7 +228,7 @@ mod tests {
                 folder: b"/a b".to_vec()
             }
         );
-        // As `set -v` prints it, and of another shell.
+        // Lines that `set -v` prints, and lines of another shell.
         let other = b"__mswea_none=${__mswea_report:?n0 2 $? \nbash: __mswea_report: n1 2 0 2 /\n";
         assert_eq!(dialogue.hear(other), None);
         let heard = dialogue

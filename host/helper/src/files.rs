@@ -1,9 +1,10 @@
-//! Files by their paths: read, written, listed, and their folders made.
+//! Files by their paths: reads, writes and lists them, and makes folders.
 //!
 //! Only regular files are opened: a pipe or a device may never answer, and reading can change it.
-//! [`PlaceFiles::below`] and [`PlaceFiles::in_image`] reach no file outside of their folder, whatever `..` and links
-//! say, also if commands change them at the same time: the kernel follows the path (`openat2`). A kernel before
-//! 5.6, or a filter that does not know the call, follows no link at all.
+//! [`PlaceFiles::below`] and [`PlaceFiles::in_image`] reach no file outside of their folder,
+//! despite `..` and links, even if commands change them at the same time: the kernel resolves the
+//! path (`openat2`). With a kernel before 5.6, or a filter that does not know the call, no link is
+//! followed at all.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,24 +19,24 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// How often a path is followed anew, because folders were moved meanwhile.
+/// How often resolving a path is repeated, because folders were moved meanwhile.
 const TRIES: u32 = 100;
 
-/// What is opened as a folder, only to reach what is in it.
+/// The flags for opening a folder only to reach files in it.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
-/// Files, by paths.
+/// Files by their paths, perhaps bounded by a folder.
 #[derive(Debug)]
 pub struct PlaceFiles(Option<BoundingFolder>);
 
-/// The folder that bounds paths, and how.
+/// The folder that bounds paths, and how it does so.
 #[derive(Debug)]
 struct BoundingFolder {
     folder: OwnedFd,
     bounds: ResolveFlags,
 }
 
-/// What there is at a path.
+/// The kind of file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileKind {
     /// A regular file.
@@ -48,10 +49,10 @@ pub enum FileKind {
     Other,
 }
 
-/// What is known of a file.
+/// The properties of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileFacts {
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
     /// Its length in bytes.
     pub size: u64,
@@ -71,7 +72,7 @@ impl FileKind {
         }
     }
 
-    /// Its letter in the output of the helper.
+    /// The kind's letter in the output of the helper.
     pub fn letter(self) -> char {
         match self {
             Self::File => 'f',
@@ -90,25 +91,25 @@ impl FileKind {
 }
 
 impl PlaceFiles {
-    /// All files that this process can reach.
+    /// All files of this machine that this process can reach.
     pub fn all() -> Self {
         Self(None)
     }
 
-    /// Those below `folder`, which may itself be a link. Paths are relative to it, also with a `/` at their
-    /// beginning.
+    /// The files below `folder`, which may itself be a link. Paths are relative to it, even if they
+    /// begin with `/`.
     ///
     /// # Errors
-    /// If there is no such folder.
+    /// The system's error if there is no such folder.
     pub fn below(folder: &Path) -> io::Result<Self> {
         Self::bounded(folder, ResolveFlags::BENEATH)
     }
 
-    /// Those of an image whose root is `folder`: as [`Self::below`], but links and `..` mean what they mean in the
-    /// image, so `/run` of a link is a folder of the image.
+    /// The files of an image whose root is `folder`. As [`Self::below`], but links and `..` are
+    /// resolved inside the image: a link to `/run` leads to that folder of the image.
     ///
     /// # Errors
-    /// If there is no such folder.
+    /// The system's error if there is no such folder.
     pub fn in_image(folder: &Path) -> io::Result<Self> {
         Self::bounded(folder, ResolveFlags::IN_ROOT)
     }
@@ -119,7 +120,7 @@ impl PlaceFiles {
         Ok(Self(Some(BoundingFolder { folder, bounds })))
     }
 
-    /// Whether there are files outside, which it does not reach.
+    /// Whether there are files outside that it does not reach.
     pub fn is_bounded(&self) -> bool {
         self.0.is_some()
     }
@@ -155,7 +156,7 @@ impl PlaceFiles {
     /// Opens a regular file.
     ///
     /// # Errors
-    /// If there is none, or it can't be read.
+    /// An [`io::Error`] if the file is missing, can't be read, or is not a regular file.
     pub fn read(&self, path: &Path) -> io::Result<File> {
         regular(self.open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?)
     }
@@ -163,7 +164,8 @@ impl PlaceFiles {
     /// Makes an empty regular file, or empties it.
     ///
     /// # Errors
-    /// If it can't be made, or something else has its name.
+    /// An [`io::Error`] if the file can't be made, or its name belongs to something that is not a
+    /// regular file.
     pub fn create(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = regular(self.open(path, flags)?)?;
@@ -171,18 +173,19 @@ impl PlaceFiles {
         Ok(file)
     }
 
-    /// Opens a folder for reading what is in it.
+    /// Opens a folder, to read its entries.
     ///
     /// # Errors
-    /// If there is none, or it can't be read.
+    /// The system's error if there is no such folder, or it can't be read.
     pub fn folder(&self, path: &Path) -> io::Result<OwnedFd> {
         self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// Makes a folder and those around it, as far as they are missing.
+    /// Makes a folder and the folders around it, as far as they are missing.
     ///
     /// # Errors
-    /// If one can't be made, or something else has its name.
+    /// An [`io::Error`] if a folder can't be made, or its name belongs to something that is not a
+    /// folder.
     pub fn make_folder(&self, path: &Path) -> io::Result<()> {
         self.made(path).map(drop)
     }
@@ -202,23 +205,23 @@ impl PlaceFiles {
             Err(error) if error != Errno::EXIST => return Err(error.into()),
             _ => {}
         }
-        // A link that leads nowhere is no folder.
+        // A link that leads nowhere does not count as a folder.
         let flags = FOLDER | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(openat(&parent, name, flags, Mode::empty())?)
     }
 
-    /// What there is at a path, with links followed.
+    /// The properties of the file at a path; links are followed.
     ///
     /// # Errors
-    /// If there is nothing, or it can't be reached.
+    /// The system's error if there is no file, or it can't be reached.
     pub fn facts(&self, path: &Path) -> io::Result<FileFacts> {
         facts(self.open(path, OFlags::PATH)?.as_fd())
     }
 
-    /// What is in a folder, sorted by name. Links are not followed.
+    /// The entries of a folder, sorted by name. Links are not followed.
     ///
     /// # Errors
-    /// If there is none, or it can't be read.
+    /// The system's error if there is no such folder, or it can't be read.
     pub fn list(&self, path: &Path) -> io::Result<Vec<(OsString, FileKind)>> {
         let folder = self.folder(path)?;
         let mut found = Vec::new();
@@ -231,7 +234,7 @@ impl PlaceFiles {
             let kind = match entry.file_type() {
                 FileType::Unknown => match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-                    // It was removed meanwhile.
+                    // The entry was removed meanwhile.
                     Err(_) => continue,
                 },
                 kind => kind,
@@ -244,10 +247,10 @@ impl PlaceFiles {
     }
 }
 
-/// What is known of an open file.
+/// The properties of an open file.
 ///
 /// # Errors
-/// The system's.
+/// The system's error if `fstat` fails.
 pub fn facts(file: BorrowedFd<'_>) -> io::Result<FileFacts> {
     let stat = fstat(file)?;
     Ok(FileFacts {
@@ -258,7 +261,7 @@ pub fn facts(file: BorrowedFd<'_>) -> io::Result<FileFacts> {
     })
 }
 
-/// Follows a path without a link.
+/// Resolves a path without following links.
 fn by_parts(
     root: BorrowedFd<'_>,
     path: &Path,
@@ -283,10 +286,10 @@ fn by_parts(
     openat(&folder, ".", flags, mode)
 }
 
-/// An open file that is a regular one.
+/// Returns an open file if it is a regular one.
 ///
 /// # Errors
-/// If it is a folder, a pipe, or the like.
+/// An [`io::Error`] if it is a folder, a pipe, or another kind of file.
 pub fn regular(file: OwnedFd) -> io::Result<File> {
     match facts(file.as_fd())?.kind {
         FileKind::File => Ok(File::from(file)),

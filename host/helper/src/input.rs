@@ -1,4 +1,4 @@
-//! The standard input of an action: what the host has written and the action has not taken yet.
+//! The standard input of an action: a queue of the bytes that the action has not read yet.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -9,17 +9,17 @@ use crate::terminal::{END_OF_INPUT, Terminal};
 /// The most bytes of a line that a terminal takes while it collects lines: it drops the rest silently.
 const LONGEST_LINE: usize = 4095;
 
-/// What became of an input.
+/// The result of a write to an input.
 pub struct InputNews {
     /// How many bytes were taken.
     pub count: usize,
-    /// Whether more can be.
+    /// Whether more bytes can be written.
     pub is_open: bool,
-    /// Whether they were dropped, because a line is longer than a terminal takes.
+    /// Whether the bytes were dropped, because a line is longer than a terminal takes.
     pub is_too_long: bool,
 }
 
-/// Where the input goes.
+/// The other end of the input.
 #[derive(Default)]
 enum InputEnd {
     #[default]
@@ -33,14 +33,14 @@ enum InputEnd {
 pub struct ProgramInput {
     end: InputEnd,
     queue: Vec<u8>,
-    /// How many bytes of an unfinished line a terminal was given.
+    /// How many bytes of an unfinished line were given to a terminal.
     column: usize,
-    /// Whether the end follows what is in the queue.
+    /// Whether the input ends after the queue.
     is_closing: bool,
 }
 
 impl ProgramInput {
-    /// A pipe, whose other end the action has.
+    /// A pipe, whose reading end the action has.
     pub fn pipe(pipe: OwnedFd) -> io::Result<Self> {
         sys::set_nonblocking(&pipe)?;
         Ok(Self {
@@ -65,17 +65,17 @@ impl ProgramInput {
         }
     }
 
-    /// Writes these bytes when the action takes them.
+    /// Queues bytes, which are written when the action takes them.
     pub fn push(&mut self, bytes: &[u8]) {
         self.queue.extend_from_slice(bytes);
     }
 
-    /// Closes it after what was pushed.
+    /// Closes the input after the queued bytes.
     pub fn close(&mut self) {
         self.is_closing = true;
     }
 
-    /// Forgets what was pushed. A terminal is set as at its beginning.
+    /// Drops the queued bytes. A terminal gets its initial settings again.
     pub fn reset(&mut self) {
         self.queue.clear();
         (self.column, self.is_closing) = (0, false);
@@ -96,8 +96,9 @@ impl ProgramInput {
         }
     }
 
-    /// The bytes of the unfinished line after those of the queue have been given to a terminal; none if a
-    /// line is too long for it. A program that reads keys and not lines may be given any.
+    /// The number of bytes in the unfinished line after the queued bytes were given to a terminal;
+    /// none if a line is too long for it. A program that reads keys and not lines may get any
+    /// number.
     fn column_after(&self, bytes: &[u8]) -> Option<usize> {
         let InputEnd::Terminal(terminal) = &self.end else {
             return Some(0);
@@ -126,7 +127,7 @@ impl ProgramInput {
             })
         };
         let Some(fd) = self.due() else {
-            // Of an input that is closed, all is dropped.
+            // If the input is closed, all queued bytes are dropped.
             let is_refused = !std::mem::take(&mut self.queue).is_empty();
             return is_refused.then(|| news(0, false, false)).flatten();
         };
@@ -140,7 +141,7 @@ impl ProgramInput {
             }
             return None;
         }
-        // A line is seen whole before its first byte is written.
+        // The end of a line is searched for before its first byte is written.
         let ahead = self.queue.len().min(2 * (LONGEST_LINE + 1));
         if self.column_after(&self.queue[..ahead]).is_none() {
             let count = std::mem::take(&mut self.queue).len();

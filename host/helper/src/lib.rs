@@ -1,6 +1,6 @@
-//! Shared by the host and its helper: their protocol, how long commands are passed to a shell, how files
-//! are copied, the dialogue with a shell that lives on between commands, and how the processes of an action
-//! are started and found.
+//! Code shared by the host and its helper: their protocol, long commands, copies of files, the
+//! protocol with a shell that is kept between commands, and starting and finding the processes of
+//! an action.
 //!
 //! The program is this package's binary; `mswea-helper-bundle` holds it as bytes.
 

@@ -1,4 +1,4 @@
-//! A bash that lives on between commands: its process, its pipes, and what is heard of it.
+//! A bash that is kept between commands: its process, its pipes, and its reports.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -25,7 +25,7 @@ use crate::{KILLING, sys};
 const STATE: u64 = 4 * 1024 * 1024;
 /// How long a shell that is no longer needed may take to end by itself.
 const FAREWELL: Duration = Duration::from_millis(100);
-/// How much is read at once of what the shell itself says.
+/// How many bytes of the shell's own standard error are read at once.
 const READ: usize = 4096;
 
 /// A command for the shell.
@@ -50,17 +50,17 @@ pub struct ShellCommand {
 pub struct LivingShell {
     /// Its pid is the number.
     pub session: Session,
-    /// How it has ended, if it has.
+    /// How the shell ended, once it has ended.
     pub end: Option<ExitStatus>,
     /// All output of commands; none once it has ended.
     pub output: Option<BackgroundOutput>,
-    /// Its working directory, as it has reported it last.
+    /// The working directory that it reported last.
     pub folder: Option<Vec<u8>>,
     /// The input of its commands: its terminal, if it has one.
     pub input: ProgramInput,
-    /// Where its commands are written to.
+    /// The pipe to which its lines are written.
     control: OwnedFd,
-    /// What the shell itself says; none once that has ended, as after `exec PROGRAM`.
+    /// The shell's own standard error; none once that has ended, as after `exec PROGRAM`.
     reports: Option<OwnedFd>,
     /// The file with the command.
     text: File,
@@ -105,7 +105,8 @@ impl LivingShell {
             (&proof, dialogue::PROOF),
         ];
         let ends = ends.map(|(fd, number)| (fd.as_fd(), number));
-        // No action has this mark: what bash forks has it in its environment, whatever the action.
+        // A mark that no action has: processes that bash forks inherit it until bash sets that of
+        // the action.
         let mark = format!("{ACTION_VARIABLE}={}.shell", first.mark).into_bytes();
         let env: Vec<_> = first.env.iter().cloned().chain([mark]).collect();
         let folder = folder
@@ -134,7 +135,7 @@ impl LivingShell {
         Ok(shell)
     }
 
-    /// Writes a line, which has room in the pipe: the shell has read the one before.
+    /// Writes a line. The pipe has room for it, because the shell has read the line before.
     fn tell(&self, line: &[u8]) -> io::Result<()> {
         match sys::write(self.control.as_raw_fd(), line)? {
             Some(count) if count == line.len() => Ok(()),
@@ -142,7 +143,7 @@ impl LivingShell {
         }
     }
 
-    /// Gives it a command, which is the action `mark`. Output that came before is dropped.
+    /// Gives the shell a command, as the action `mark`. Earlier output is dropped.
     pub fn ask(&mut self, command: &str, mark: &str) -> io::Result<()> {
         let mut pending = self.pending();
         while let Some(output) = self.output.as_mut().filter(|_| pending > 0) {
@@ -172,12 +173,13 @@ impl LivingShell {
         self.output.as_ref().map_or(0, BackgroundOutput::pending)
     }
 
-    /// The descriptor of what the shell itself says.
+    /// The descriptor of the shell's own standard error.
     pub fn reports(&self) -> Option<RawFd> {
         self.reports.as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// Reads what the shell itself says; returns the report of the last command if it is in there.
+    /// Reads the shell's own standard error; returns the report of the last command if it is
+    /// complete.
     pub fn hear(&mut self) -> Option<Report> {
         let mut heard = Vec::new();
         let mut report = None;
@@ -192,19 +194,19 @@ impl LivingShell {
         report
     }
 
-    /// Notes its working directory, as it has reported it.
+    /// Records the working directory in a report.
     pub fn note_report(&mut self, report: &Report) {
         self.folder = Some(report.folder.clone()).filter(|folder| folder.starts_with(b"/"));
     }
 
-    /// Notes its working directory while it can be asked for.
+    /// Records the working directory while the shell exists.
     pub fn note_folder(&mut self) {
         if let Ok(folder) = fs::read_link(format!("/proc/{}/cwd", self.session.id)) {
             self.folder = Some(folder.into_os_string().into_vec());
         }
     }
 
-    /// Sends it a signal.
+    /// Sends the shell a signal.
     pub fn signal(&self, number: i32) {
         if self.end.is_none() {
             sys::signal_child(self.session.id, number);
@@ -224,14 +226,14 @@ impl LivingShell {
         }
     }
 
-    /// Notes its end.
+    /// Records the shell's end.
     pub fn ended(&mut self, status: ExitStatus) {
         self.end = Some(status);
-        // The output of a terminal ends when nobody has the terminal open.
+        // The output of a terminal ends only when no process has the terminal open.
         self.input = ProgramInput::default();
     }
 
-    /// Closes its input, and waits for its end for a bounded time.
+    /// Closes the shell's input, and waits for its end for a bounded time.
     pub fn dismiss(self) {
         let Self {
             session, control, ..
@@ -243,7 +245,7 @@ impl LivingShell {
         }
     }
 
-    /// Its exported variables, as a new shell takes them over.
+    /// The text with which a new shell takes over its exported variables.
     pub fn exported(&self) -> Vec<u8> {
         let length = self.state.metadata().map_or(0, |found| found.len());
         let mut state = vec![0; usize::try_from(length.min(STATE)).unwrap_or(0)];
@@ -253,7 +255,7 @@ impl LivingShell {
         }
     }
 
-    /// Its children; none where the kernel does not list them.
+    /// The shell's children; none where the kernel does not list them.
     pub fn children(&self) -> Vec<i32> {
         let mut buffer = Vec::new();
         let pid = self.session.id;
@@ -266,7 +268,7 @@ impl LivingShell {
             .collect()
     }
 
-    /// Whether it has children that it did not have when the action of `target` began.
+    /// Whether the shell has children that it did not have when the action of `target` began.
     pub fn has_other_children(&self, target: &ProcessTarget) -> bool {
         let before = target.shell.as_ref().map_or(&[][..], |shell| &shell.before);
         self.children().iter().any(|child| !before.contains(child))

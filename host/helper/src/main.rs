@@ -1,10 +1,10 @@
 //! Runs actions for a host: inside a container, or on the host's machine for a session. A small static
 //! program.
 //!
-//! - `session` serves many actions, each as a fresh process, over stdin and stdout;
-//! - `pack` and `unpack` copy files out of the place and into it; `read`, `write`, `stat`, `list` and `make`
-//!   are for single files and folders;
-//! - `kill` ends all processes that an action or a run has left.
+//! - `session` runs many actions, each as a fresh process, over stdin and stdout;
+//! - `pack` and `unpack` copy files out of the place and into it; `read`, `write`, `stat`, `list`
+//!   and `make` handle single files and folders;
+//! - `kill` ends all remaining processes of an action or a run.
 #![allow(clippy::print_stderr)] // its messages go to stderr
 #![cfg(target_os = "linux")]
 
@@ -32,7 +32,7 @@ use mswea_helper::files::{FileKind, PlaceFiles};
 use mswea_helper::processes::{self, ACTION_VARIABLE, ProcessTarget, RUN_VARIABLE};
 use mswea_helper::sys;
 
-/// Exit codes as those of `env`, `nohup` and `docker run`.
+/// The exit code for an error of the helper itself, as with `env`, `nohup` and `docker run`.
 const OWN_FAILURE: u8 = 125;
 
 /// How much of an archive is read or written at once.
@@ -74,7 +74,7 @@ fn pack(path: &[u8]) -> io::Result<u8> {
     archive.into_inner()?.flush().map(|()| 0)
 }
 
-/// Unpacks the archive of stdin.
+/// Unpacks the archive on stdin.
 fn unpack(path: &[u8], is_file: bool) -> io::Result<u8> {
     let input = BufReader::with_capacity(BUFFER, io::stdin().lock());
     archive::unpack(input, Path::new(OsStr::from_bytes(path)), is_file).map(|()| 0)
@@ -84,17 +84,17 @@ fn path_of(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// Writes the content of a file to stdout, one byte more than `most` at most.
+/// Writes the content of a file to stdout, at most one byte more than `most`.
 fn read(path: &Path, most: &[u8]) -> io::Result<u8> {
     let most = str::from_utf8(most).ok().and_then(|text| text.parse().ok());
     let most: u64 = most.ok_or(io::ErrorKind::InvalidInput)?;
-    // One byte more shows that there are too many.
+    // One byte more shows that the file is too long.
     let mut file = PlaceFiles::all().read(path)?.take(most.saturating_add(1));
     io::copy(&mut file, &mut io::stdout().lock()).map(|_| 0)
 }
 
-/// Writes stdin to a file, and makes the folders in which it is. If it is a folder and there is a `name`, the
-/// file is made in there.
+/// Writes stdin to a file, and makes the folders around it. If the path is a folder and there is a
+/// `name`, the file is made in that folder.
 fn write(path: &Path, name: &Path) -> io::Result<u8> {
     let files = PlaceFiles::all();
     let is_folder = || {
@@ -111,15 +111,16 @@ fn write(path: &Path, name: &Path) -> io::Result<u8> {
     io::copy(&mut io::stdin().lock(), &mut file).map(|_| 0)
 }
 
-/// Writes to stdout what is known of a file: the letter of its kind, its length, its permissions (octal), and
-/// the time in seconds since 1970 when it was last written to.
+/// Writes the properties of a file to stdout: the letter of its kind, its length, its permissions
+/// (octal), and the time of its last change in seconds since 1970.
 fn stat(path: &Path) -> io::Result<u8> {
     let found = PlaceFiles::all().facts(path)?;
     let (kind, size, mode) = (found.kind.letter(), found.size, found.mode);
     writeln!(io::stdout(), "{kind} {size} {mode:o} {}", found.modified).map(|()| 0)
 }
 
-/// Writes to stdout what is in a folder: for each the letter of its kind, a blank, its name, and a null byte.
+/// Writes the entries of a folder to stdout, each as the letter of its kind, a blank, its name, and
+/// a null byte.
 fn list(path: &Path) -> io::Result<u8> {
     let mut output = BufWriter::with_capacity(BUFFER, io::stdout().lock());
     for (name, kind) in PlaceFiles::all().list(path)? {
@@ -130,7 +131,7 @@ fn list(path: &Path) -> io::Result<u8> {
     output.flush().map(|()| 0)
 }
 
-/// Kills all processes whose environment has one of these as the id of an action or a run.
+/// Kills all processes whose environment has one of these ids as that of an action or a run.
 fn kill_marked(ids: &[&[u8]]) -> io::Result<u8> {
     if processes::stat(std::process::id() as i32, &mut Vec::new()).is_none() {
         return Err(io::Error::other(

@@ -1,4 +1,4 @@
-//! The processes that `/proc` shows, and the sessions that they are in.
+//! The processes that `/proc` shows, and their sessions.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -26,7 +26,7 @@ impl Session {
         }
     }
 
-    /// Whether its number belongs to another session by now: the first process is younger.
+    /// Whether another session has the number by now: its first process is younger.
     pub fn is_reused(&self, processes: &[Process]) -> bool {
         processes
             .iter()
@@ -34,7 +34,7 @@ impl Session {
     }
 }
 
-/// Keeps the sessions that have processes.
+/// Keeps the sessions that still have processes.
 pub fn retain_living(sessions: &mut Vec<Session>) {
     let processes = all();
     let living: BTreeSet<i32> = processes
@@ -74,8 +74,8 @@ impl Process {
     }
 }
 
-/// Waits until a process that was sent SIGSTOP has stopped, or is gone. Otherwise it may still see that one
-/// of its children stops.
+/// Waits until a process that was sent SIGSTOP has stopped or is gone. A parent that has not
+/// stopped may still notice that one of its children stops.
 pub fn await_stop(pid: i32, until: Instant) {
     let mut buffer = Vec::new();
     let runs = |process: Process| !process.is_gone() && !matches!(process.state, b'T' | b't');
@@ -160,11 +160,11 @@ impl SharedList {
         }
     }
 
-    /// What `read` returns, which is called after this call has begun, here or by another thread.
+    /// The result of a `read` that begins after this call, here or on another thread.
     fn get(&self, read: impl FnOnce() -> Vec<Process>) -> Arc<Vec<Process>> {
         let lock = || self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = lock();
-        // One that has begun already may have passed what is to be found.
+        // A reading that has already begun may have passed the process that is searched for.
         let wanted = state.begun + 1;
         while state.is_reading && state.complete < wanted {
             state = self
@@ -254,7 +254,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| list.get(slow));
             gate.wait();
-            // All of these come while the first reading goes on.
+            // All of these calls come while the first reading continues.
             let others: Vec<_> = (0..16).map(|_| scope.spawn(|| list.get(quick))).collect();
             std::thread::sleep(Duration::from_millis(100));
             assert_eq!(readings.load(Ordering::Relaxed), 1);

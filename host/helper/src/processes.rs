@@ -35,9 +35,10 @@ const ROUNDS: usize = 64;
 /// How many searches in a row must find nothing before a hunt is over: a process may have started
 /// another and ended after the list of processes was read and before it was examined.
 const LOOKS: u32 = 2;
-/// The same once a process was found and killed.
+/// The number of such searches once a process was found and killed.
 const LOOKS_AFTER_A_KILL: u32 = 3;
-/// The same while a process is in the middle of an `exec` and so shows no environment.
+/// The number of such searches while a process is in the middle of an `exec` and so shows no
+/// environment.
 const LOOKS_IN_DOUBT: u32 = 15;
 /// How long an interruption waits until the processes have stopped.
 pub const STOPPING: Duration = Duration::from_millis(100);
@@ -58,8 +59,8 @@ pub struct ProcessTarget {
     pub since: u64,
     /// Which children of this process belong to the set.
     pub children: Children,
-    /// The shell in which the action runs, if it is to live on with what earlier actions have left
-    /// running in it.
+    /// The shell in which the action runs, if the shell and the processes that earlier actions left
+    /// in it must be kept.
     pub shell: Option<Shell>,
 }
 
@@ -69,15 +70,16 @@ pub enum Children {
     /// None.
     #[default]
     None,
-    /// Those that have none of the variables: of an action, all orphans are children of the helper.
+    /// Those without any of the variables. For an action, these are the orphans, which become
+    /// children of the helper.
     Unmarked,
     /// All.
     All,
-    /// Those that this function chooses from all living processes.
+    /// The processes that this function chooses from all living ones.
     Chosen(fn(&[Process]) -> Vec<i32>),
 }
 
-/// A shell whose processes are only in part those of the action that is meant.
+/// A shell of whose processes only some belong to the action.
 #[derive(Debug, Clone, Default)]
 pub struct Shell {
     /// Its pid.
@@ -92,7 +94,7 @@ impl Shell {
     /// action.
     fn keeps(&self, process: &Process, since: u64, parents: &BTreeMap<i32, Process>) -> bool {
         let mut one = *process;
-        // Bounded, because the table was not read in one moment.
+        // Bounded, because the table was not read at one moment.
         for _ in 0..=parents.len() {
             if one.pid == self.pid {
                 return one == *process;
@@ -122,8 +124,8 @@ impl ProcessTarget {
         }
     }
 
-    /// Whether an environment has the mark, also as that of an outer run; none if it has none of the
-    /// variables.
+    /// Whether an environment has the mark, also as that of an outer run; none if it has none of
+    /// the variables.
     fn marks(&self, environment: &[u8]) -> Option<bool> {
         let values = environment.split(|byte| *byte == 0).filter_map(|entry| {
             let after = |name: &&str| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
@@ -140,7 +142,8 @@ fn find(target: &ProcessTarget, also: &BTreeMap<i32, u64>) -> Vec<Process> {
     search(target, also).0
 }
 
-/// [`find`], and whether a process was in the middle of an `exec`: then it shows no environment for a moment.
+/// Like [`find`]; returns also whether a process was in the middle of an `exec` and so showed no
+/// environment.
 fn search(target: &ProcessTarget, also: &BTreeMap<i32, u64>) -> (Vec<Process>, bool) {
     let me = std::process::id() as i32;
     let mut buffer = Vec::new();
@@ -202,7 +205,7 @@ fn search(target: &ProcessTarget, also: &BTreeMap<i32, u64>) -> (Vec<Process>, b
     }
 }
 
-/// This process, and those above it.
+/// This process and its ancestors.
 fn above(me: i32, processes: &[Process]) -> BTreeSet<i32> {
     let mut spared = BTreeSet::from([1, me]);
     let mut one = me;
@@ -218,8 +221,8 @@ fn above(me: i32, processes: &[Process]) -> BTreeSet<i32> {
 /// Sends `signal` to every process of `target`; returns how many were reached.
 pub fn signal(target: &ProcessTarget, signal: i32) -> usize {
     let mut found = find(target, &BTreeMap::new());
-    // The newest first: the end of a pipeline must not see the end of its input before its signal, or the shell
-    // takes the pipeline for complete and goes on.
+    // The newest first: the last process of a pipeline must not see the end of its input before its
+    // signal, or the shell takes the pipeline for complete and continues.
     found.sort_by_key(|process| std::cmp::Reverse(process.pid));
     found
         .iter()
@@ -227,14 +230,14 @@ pub fn signal(target: &ProcessTarget, signal: i32) -> usize {
         .count()
 }
 
-/// Sends SIGINT to the processes of `target` at once: all of them are stopped meanwhile. A shell takes an
-/// interruption for handled if its child ends in another way than by SIGINT, and goes on; so it does if only
-/// its child gets the signal. A parent is stopped before its children, so that no shell with job control
-/// sees that they stop.
+/// Sends SIGINT to the processes of `target` at the same time: all of them are stopped meanwhile. A
+/// shell takes an interruption for handled, and continues, if its child ends in another way than by
+/// SIGINT, or if only its child gets the signal. A parent is stopped before its children, so that a
+/// shell with job control does not notice that they stop.
 ///
-/// `again` leaves out what handles SIGINT and may be busy with that: only those are interrupted that the
-/// signal ends, and their parents. A process that was just forked may have been a copy of its parent, whose
-/// handler it had, when it got the first signal.
+/// `again` leaves out processes that handle SIGINT and may be busy with that: only processes that
+/// the signal ends, and their parents, are interrupted. A process that was just forked may have
+/// been a copy of its parent, with the parent's handler, when it got the first signal.
 pub fn interrupt(target: &ProcessTarget, again: bool) {
     let mut buffer = Vec::new();
     let mut stopped = BTreeMap::new();
@@ -294,17 +297,18 @@ pub fn names(target: &ProcessTarget) -> Vec<String> {
         .collect()
 }
 
-/// Whether there are processes of `target`.
+/// Whether `target` has living processes.
 pub fn exist(target: &ProcessTarget) -> bool {
     !find(target, &BTreeMap::new()).is_empty()
 }
 
-/// Kills all processes of `target` once; returns how many could be signalled, and whether a process was in
-/// the middle of an `exec` in the first search. Adds the others to `spared`: processes of another user, which
-/// may have been recognised by a parent that is dead by now.
+/// Kills all processes of `target` once; returns how many could be signalled, and whether a process
+/// was in the middle of an `exec` in the first search. Processes that can't be signalled, because
+/// they are another user's, are added to `spared`; their parents, by which they were recognised,
+/// may be dead by now.
 ///
-/// They are stopped first, until no new ones appear, so that none can start another while its
-/// parent, by which that one would be recognised, is being killed.
+/// The processes are stopped first, until no new ones appear: so none can start a child that is no
+/// longer recognised once its parent was killed.
 fn kill(target: &ProcessTarget, spared: &mut BTreeMap<i32, u64>) -> (usize, bool) {
     let mut seen = spared.clone();
     let mut stopped = Vec::new();
@@ -342,12 +346,12 @@ pub fn kill_until_gone(target: &ProcessTarget, limit: Duration) -> usize {
         let (killed, in_doubt) = kill(target, &mut spared);
         if killed > 0 {
             empty = 0;
-            // What starts processes may have started one that no search has met.
+            // A killed process may have started one that no search has found.
             enough = LOOKS_AFTER_A_KILL;
         } else {
             empty += 1;
             if empty >= LOOKS_IN_DOUBT || empty >= enough && !in_doubt {
-                // The last search has found nothing but processes of other users.
+                // The last search has found only processes of other users.
                 return match spared.is_empty() {
                     true => 0,
                     false => find(target, &spared).len(),

@@ -8,11 +8,11 @@
 //! Both sides come from the same build, so a change needs no compatibility, only another
 //! [`VERSION`]: it identifies a helper that an older host left in an image.
 //!
-//! An action is a process of its own ([`HelperRequest::Run`]), or a command for the one shell of this
-//! helper ([`HelperRequest::Ask`]). One action runs at a time: whoever needs several at once, such as a
-//! shell and a debugger that stays open, starts a helper for each, with a stream of its own. So a
-//! stream needs no multiplexing, a program that floods its output delays no other, and the end of one
-//! helper does not end the others.
+//! An action is a process of its own ([`HelperRequest::Run`]), or a command for the one shell of
+//! this helper ([`HelperRequest::Ask`]). One action runs at a time: a host that needs several at
+//! once, such as a shell and a debugger that stays open, starts a helper for each, with a stream of
+//! its own. So a stream needs no multiplexing, a program that floods its output delays no other,
+//! and the end of one helper does not end the others.
 
 mod frame;
 
@@ -72,7 +72,7 @@ pub struct TerminalSize {
 }
 
 impl Default for TerminalSize {
-    /// As most terminals begin, and as programs assume that can't ask.
+    /// The size of most terminals, and the one that programs assume if they can't ask.
     fn default() -> Self {
         Self {
             rows: 24,
@@ -154,8 +154,8 @@ impl Field<'_> for Option<TerminalSize> {
     }
 }
 
-/// The messages of one side: each with the byte that begins its frame, and its fields in the order in which
-/// they follow the number of the action.
+/// The messages of one side: each with the first byte of its frame, and its fields in the order in
+/// which they follow the number of the action.
 macro_rules! messages {
     ($(#[$about:meta])* $name:ident $(<$life:lifetime>)? {
         $($(#[$what:meta])* $kind:literal $variant:ident {
@@ -233,7 +233,7 @@ messages! {
             env: Vec<Vec<u8>>,
             /// The directory of the first shell; empty: the helper's.
             cwd: Vec<u8>,
-            /// As above.
+            /// See [`HelperRequest::Run`].
             grace_ms: u32,
             /// Whether a shell that is started reads the files of a login shell.
             login: bool,
@@ -298,7 +298,7 @@ messages! {
             killed: bool,
             /// How many processes could not be killed.
             left: u32,
-            /// What is told of the shell, one text a line; empty: nothing.
+            /// Messages about the shell, one per line; empty: none.
             notes: &'a str,
         }
         /// The action could not be started.

@@ -128,12 +128,12 @@ impl HostSession {
                 Err(then) => next = earliest(next, then),
             }
         }
-        // A deadline that has passed takes effect when there is room to send, so it is left out.
+        // An expired deadline takes effect only when there is room to send, so it is left out.
         let next = next.filter(|next| !full || *next > now);
         next.map(|next| next.saturating_duration_since(now))
     }
 
-    /// Reaps dead children: the action's process, and processes that have lost their parent.
+    /// Reaps dead children: the action's process, and orphans.
     fn bury(&mut self) {
         while sys::next_signal(self.signals.as_fd()).is_some() {}
         while let Some((pid, status)) = sys::bury() {
@@ -284,7 +284,7 @@ impl HostSession {
         }
     }
 
-    /// Writes to the input what it takes now.
+    /// Writes to the input as much as it takes now.
     fn write_input(&mut self) {
         let Some((id, input)) = self.input() else {
             return;
@@ -322,7 +322,7 @@ impl HostSession {
         if self.input().and_then(|(_, input)| input.due()) == Some(fd) {
             return self.write_input();
         }
-        // The outbox may have grown since.
+        // The outbox may have grown meanwhile.
         let at = self.outbox.len();
         self.outbox.resize(at + HEAD, 0);
         let id = match &mut self.action {
@@ -379,7 +379,7 @@ impl HostSession {
         true
     }
 
-    /// Sends as much as the host accepts now.
+    /// Sends as many bytes as the host accepts now.
     fn send(&mut self) -> io::Result<()> {
         while self.sent < self.outbox.len() {
             match sys::write(STDOUT, &self.outbox[self.sent..])? {
@@ -392,8 +392,7 @@ impl HostSession {
         Ok(())
     }
 
-    /// Ends all processes that were started: those that have lost their parent are children of this
-    /// process.
+    /// Ends all processes that were started. Orphans are children of this process.
     fn end_all(&mut self) {
         self.shell.dismiss();
         if let Some((_, action)) = &mut self.action {

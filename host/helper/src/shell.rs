@@ -1,5 +1,5 @@
-//! The shell of a session: one bash in which commands run one after the other, until it ends; then
-//! another one takes over its directory and its exported variables.
+//! The shell of a session: one bash in which commands run one after the other until it ends.
+//! Another one then takes over its directory and its exported variables.
 
 use std::os::fd::RawFd;
 use std::os::unix::process::ExitStatusExt as _;
@@ -15,11 +15,11 @@ use crate::spawn::{NotStarted, Starter};
 use crate::terminal::Terminal;
 use crate::{KILLING, sys};
 
-/// How long an interrupted command may take until the shell is back.
+/// How long an interrupted command may take until the shell reports its end.
 const INTERRUPTING: Duration = Duration::from_millis(1000);
 /// The pause before an interrupted command is interrupted again.
 const AGAIN: Duration = Duration::from_millis(100);
-/// The pause between two looks whether an action's background processes have ended.
+/// The pause between two checks whether an action's background processes have ended.
 const LOOK: Duration = Duration::from_millis(5);
 
 const KEPT: &str = "the command was ended; the shell lives on, with its directory and variables";
@@ -29,7 +29,7 @@ const KEPT: &str = "the command was ended; the shell lives on, with its director
 pub struct SharedShell {
     living: Option<LivingShell>,
     running: Option<RunningCommand>,
-    /// Where the next shell begins.
+    /// The directory in which the next shell begins.
     folder: Option<Vec<u8>>,
     /// The exported variables that the next shell takes over.
     exported: Vec<u8>,
@@ -42,7 +42,7 @@ struct RunningCommand {
     grace: Duration,
     phase: CommandPhase,
     notes: Vec<String>,
-    /// Why the shell ends with it, if it does.
+    /// Why the shell ends with the command, if it does.
     lost: Option<String>,
     killed: bool,
     left: usize,
@@ -50,25 +50,26 @@ struct RunningCommand {
 
 enum CommandPhase {
     Runs,
-    /// Got SIGINT.
+    /// The command was interrupted by SIGINT.
     Interrupted {
-        /// When it is killed with the shell.
+        /// The time at which the command is killed with the shell.
         until: Instant,
-        /// When processes that have missed it get it again, and the terminal, if there is one, gets the end
-        /// of the input (again): a program that asks for the next line (a `python3` by mistake) ends then.
+        /// The time at which processes that have missed SIGINT get it again. The terminal, if there
+        /// is one, then also gets the end of the input: a program that asks for the next line (a
+        /// `python3` by mistake) ends.
         again: Instant,
     },
     Over {
         status: i32,
-        /// How much of the output was written before the end, and is read in any case.
+        /// How many bytes of the output were written before the end, and are always read.
         pending: usize,
-        /// Until when background processes of the command may add to its output.
+        /// The time until which background processes of the command may add to its output.
         until: Instant,
     },
 }
 
 impl SharedShell {
-    /// Gives it a command.
+    /// Gives the shell a command.
     pub fn ask(&mut self, starter: &Starter, asked: ShellCommand) -> Result<(), NotStarted> {
         let mut notes = Vec::new();
         if self
@@ -90,7 +91,7 @@ impl SharedShell {
                 pid: shell.session.id,
                 before: shell.children(),
             }),
-            // As of other actions: processes that have lost all else.
+            // As for other actions: orphans without another sign.
             children: Children::Unmarked,
             ..ProcessTarget::marked(
                 ACTION_VARIABLE,
@@ -117,7 +118,7 @@ impl SharedShell {
         Ok(())
     }
 
-    /// Keeps what the next shell takes over, and says that there will be one.
+    /// Keeps the data that the next shell takes over; returns a message that there will be one.
     fn replace(&mut self, why: &str) -> String {
         if let Some(mut shell) = self.living.take() {
             self.exported = shell.exported();
@@ -134,12 +135,12 @@ impl SharedShell {
         )
     }
 
-    /// Whether it has a command.
+    /// Whether a command runs.
     pub fn is_busy(&self) -> bool {
         self.running.is_some()
     }
 
-    /// The descriptor of what the shell itself says.
+    /// The descriptor of the shell's own standard error.
     pub fn reports(&self) -> Option<RawFd> {
         self.living.as_ref()?.reports()
     }
@@ -149,7 +150,7 @@ impl SharedShell {
         self.left_open.drain(..)
     }
 
-    /// When to call [`SharedShell::over`] next, if nothing else happens.
+    /// The time of the next call of [`SharedShell::over`], if no other event happens.
     pub fn due(&self, now: Instant) -> Option<Instant> {
         match self.running.as_ref()?.phase {
             CommandPhase::Runs => None,
@@ -193,7 +194,7 @@ impl SharedShell {
         }
     }
 
-    /// Reads what the shell itself says, which may end the command.
+    /// Reads the shell's own standard error, which may report the end of the command.
     pub fn hear(&mut self) {
         let report = self.living.as_mut().and_then(LivingShell::hear);
         let (Some(report), Some(shell)) = (report, &mut self.living) else {
@@ -206,7 +207,7 @@ impl SharedShell {
         match running.phase {
             CommandPhase::Over { .. } => {}
             CommandPhase::Interrupted { .. } => {
-                // Also what the command has left in the background.
+                // Includes the command's background processes.
                 running.left = processes::kill_until_gone(&running.target, KILLING);
                 running.notes.push(KEPT.to_owned());
                 running.end(shell, report.status, Duration::ZERO);
@@ -219,19 +220,19 @@ impl SharedShell {
                 let why =
                     "this command was not run, because the shell could no longer read commands";
                 running.lost = Some(why.to_owned());
-                // What it reports is the status of something else.
+                // The reported status is not that of the command.
                 running.end(shell, -1, running.grace);
             }
         }
     }
 
-    /// Takes the news that a child was reaped, which may be the shell.
+    /// Records that a child was reaped, which may be the shell.
     pub fn buried(&mut self, pid: i32, status: ExitStatus) {
         let Some(shell) = self.living.as_mut().filter(|it| it.session.id == pid) else {
             return;
         };
         shell.ended(status);
-        // What it has said before its end comes first.
+        // The output before its end is read first.
         self.hear();
         let Some(shell) = &mut self.living else {
             return;
@@ -253,14 +254,14 @@ impl SharedShell {
         }
     }
 
-    /// The input of its command.
+    /// The input of the running command.
     pub fn input(&mut self) -> Option<&mut ProgramInput> {
         self.running.as_ref()?;
         self.living.as_mut().map(|shell| &mut shell.input)
     }
 
-    /// Sends a signal to the processes in the foreground of the terminal, or to those of its command;
-    /// an interruption also to the shell, which may be what runs.
+    /// Sends a signal to the foreground processes of the terminal, or to those of the command. An
+    /// interruption is also sent to the shell, which may be executing the command itself.
     pub fn signal(&mut self, number: i32) {
         let (Some(shell), Some(running)) = (&self.living, &self.running) else {
             return;
@@ -278,7 +279,7 @@ impl SharedShell {
         }
     }
 
-    /// Ends the command, and the shell only if that is needed.
+    /// Ends the command, and the shell only if that is necessary.
     pub fn interrupt(&mut self) {
         let (Some(shell), Some(running)) = (&mut self.living, &mut self.running) else {
             return;
@@ -295,19 +296,19 @@ impl SharedShell {
                 shell.input.reset();
             }
             CommandPhase::Interrupted { .. } => {}
-            // Only its grace period ends.
+            // Only the grace period ends.
             CommandPhase::Over { until, .. } => *until = Instant::now(),
         }
     }
 
-    /// Has the shell end by itself, which runs its trap for that, unless it has a command.
+    /// Makes the shell end by itself, which runs its exit trap, unless a command is running.
     pub fn dismiss(&mut self) {
         if let Some(shell) = self.living.take().filter(|_| self.running.is_none()) {
             shell.dismiss();
         }
     }
 
-    /// The end of the command, once it is over and its output is read.
+    /// The end of the command, once its output was read.
     pub fn over(&mut self) -> Option<ActionEnd> {
         let (shell, running) = (self.living.as_mut()?, self.running.as_mut()?);
         let now = Instant::now();
@@ -336,7 +337,7 @@ impl SharedShell {
             if shell.end.is_some() || shell.has_other_children(&running.target) {
                 return None;
             }
-            // What the last of its background processes has written.
+            // The last output of its background processes.
             if unread > 0 {
                 let pending = unread;
                 running.phase = CommandPhase::Over {
@@ -369,7 +370,7 @@ impl RunningCommand {
         };
     }
 
-    /// Interrupts the shell and what the command has started, at once.
+    /// Interrupts the shell and the processes of the command at the same time.
     fn interrupt(&self, shell: &LivingShell, again: bool) {
         shell.signal(libc::SIGSTOP);
         processes::await_stop(shell.session.id, Instant::now() + processes::STOPPING);
@@ -379,10 +380,11 @@ impl RunningCommand {
         shell.ask_again();
     }
 
-    /// Kills what the command has started, and the shell.
+    /// Kills the processes of the command, and the shell.
     fn kill(&mut self, shell: &mut LivingShell) {
         shell.note_folder();
-        // So that it does not go on. Its children can be told from others only while it is there.
+        // Stopped so that it does not continue. It must exist until its children were found,
+        // because they are recognised by their parent.
         shell.signal(libc::SIGSTOP);
         self.left = processes::kill_until_gone(&self.target, KILLING);
         shell.kill();

@@ -18,7 +18,7 @@ pub const POLLOUT: i16 = libc::POLLOUT;
 /// The events of a descriptor without a reader.
 pub const BROKEN: i16 = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
-/// More than the kernel holds of a terminal's output.
+/// More than the kernel buffers of a terminal's output.
 const TERMINAL: usize = 32 * 1024;
 
 /// Standard input.
@@ -119,10 +119,10 @@ pub fn copy(fd: impl AsFd) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(fd, 3)?)
 }
 
-/// How many bytes can be read now. Of a terminal the kernel counts only a part: then the most that it
-/// holds.
+/// How many bytes can be read now. For a terminal, the kernel counts only a part of them, so this
+/// returns the most that it can buffer.
 pub fn pending(fd: BorrowedFd<'_>) -> usize {
-    // The kernel moves a terminal's output later, but not later than this.
+    // The kernel passes on a terminal's output with a delay, but at the latest at this call.
     let _ = poll(&mut [watch(fd.as_raw_fd(), POLLIN)], Some(Duration::ZERO));
     let count = rustix::io::ioctl_fionread(fd).unwrap_or(0);
     let mut number: libc::c_uint = 0;
@@ -141,10 +141,10 @@ pub fn pending(fd: BorrowedFd<'_>) -> usize {
 pub struct Nonblocking(OFlags);
 
 impl Nonblocking {
-    /// Begins with it.
+    /// Makes standard output non-blocking until this value is dropped.
     ///
     /// # Errors
-    /// If standard output is closed.
+    /// The system's error if standard output is closed.
     pub fn new() -> io::Result<Self> {
         let flags = rustix::fs::fcntl_getfl(io::stdout())?;
         rustix::fs::fcntl_setfl(io::stdout(), flags | OFlags::NONBLOCK)?;
@@ -213,7 +213,7 @@ pub fn hold_signals(wanted: &libc::sigset_t) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The next signal that has arrived.
+/// The next signal in the queue; none if there is none.
 pub fn next_signal(fd: BorrowedFd<'_>) -> Option<libc::c_int> {
     let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
     let size = size_of::<libc::signalfd_siginfo>();
@@ -229,7 +229,7 @@ pub fn bury() -> Option<(i32, ExitStatus)> {
     bury_child(-1)
 }
 
-/// Reaps this child if it has died; with -1 the next one of all.
+/// Reaps this child if it has died; with -1, the next child that has died.
 pub fn bury_child(pid: i32) -> Option<(i32, ExitStatus)> {
     let mut status = 0;
     // SAFETY: room for one status.

@@ -12,19 +12,19 @@ use rustix::termios::{
 
 use crate::sys;
 
-/// Where terminals are made. An image may have only the second one.
+/// The devices that make terminals. An image may have only the second one.
 const MAKERS: [&str; 2] = ["/dev/ptmx", "/dev/pts/ptmx"];
 
 /// The character that a terminal takes for the end of the input (Ctrl-D).
 pub const END_OF_INPUT: u8 = 4;
 
-/// The two devices.
+/// The two devices of a terminal.
 pub struct Terminal {
-    /// This program's: it reads the output from it, and writes the input to it.
+    /// This program's device: it reads the output from it, and writes the input to it.
     master: OwnedFd,
-    /// The action's. It is held, so that the terminal stays when the action closes it.
+    /// The action's device. It is kept open, so that the terminal stays when the action closes it.
     slave: OwnedFd,
-    /// How it was set at the beginning.
+    /// The initial settings.
     modes: Termios,
 }
 
@@ -42,8 +42,8 @@ fn open(path: &str) -> io::Result<OwnedFd> {
 }
 
 impl Terminal {
-    /// Makes one. It does not echo its input, and does not change the ends of lines in the output, so
-    /// that a program's output is what it has written.
+    /// Makes a terminal. It does not echo its input, and does not change line ends in the output,
+    /// so that the output has exactly the bytes that the program has written.
     pub fn open(size: TerminalSize) -> io::Result<Self> {
         let master = MAKERS.iter().find_map(|path| open(path).ok());
         let master = master.map_or_else(|| open(MAKERS[0]), Ok)?;
@@ -92,20 +92,21 @@ impl Terminal {
         self.slave.as_fd()
     }
 
-    /// Sets it as at the beginning, drops input that nobody has read, and lets stopped output go on.
+    /// Restores the initial settings, drops unread input, and resumes stopped output.
     pub fn reset(&self) {
         let _ = tcsetattr(&self.slave, OptionalActions::Now, &self.modes);
         let _ = tcflush(&self.slave, QueueSelector::IFlush);
         let _ = tcflow(&self.slave, Action::OOn);
     }
 
-    /// Whether it collects lines for its program, as at the beginning; not if the program reads each key.
+    /// Whether the terminal collects lines for its program, as at the beginning; false if the
+    /// program reads each key.
     pub fn collects_lines(&self) -> bool {
         let modes = tcgetattr(&self.slave);
         modes.is_ok_and(|modes| modes.local_modes.contains(LocalModes::ICANON))
     }
 
-    /// Sets its size, of which the kernel tells the processes in the foreground.
+    /// Sets the terminal's size; the kernel signals this to the foreground processes.
     pub fn resize(&self, size: TerminalSize) {
         let size = Winsize {
             ws_row: size.rows,

@@ -1,9 +1,9 @@
-//! Stands in for the library that unwinds, in the program that is copied into containers.
+//! Replaces the library for unwinding, in the program that is copied into containers.
 //!
-//! Nothing unwinds there (`panic = "abort"`), and its tables for unwinding are left out
-//! (`host/ship.ld`), so a backtrace would be empty in any case. Without these definitions the library
-//! and all that std has to name the functions of a backtrace are linked: half of the program. The
-//! message of a panic is printed as ever.
+//! Nothing unwinds there (`panic = "abort"`), and the tables for unwinding are left out
+//! (`host/ship.ld`), so a backtrace would be empty in any case. Without these definitions, that
+//! library and the parts of std that name the functions of a backtrace would be linked, and double
+//! the program's size. The message of a panic is still printed.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -17,7 +17,7 @@ extern "C" fn _Unwind_Backtrace(_each: *const c_void, _argument: *mut c_void) ->
     END
 }
 
-/// Of a frame, of which there is none, a function that std names but never calls.
+/// Functions about a frame, which std refers to but never calls, because there is no frame.
 macro_rules! of_no_frame {
     ($($name:ident),*) => {
         $(#[unsafe(no_mangle)]
@@ -40,7 +40,7 @@ of_no_frame!(
     _Unwind_SetIP
 );
 
-/// Would go on with a panic, which has ended the program.
+/// Would continue a panic; a panic has ended the program before.
 #[unsafe(no_mangle)]
 extern "C" fn _Unwind_Resume(_exception: *mut c_void) -> ! {
     std::process::abort()

@@ -2,7 +2,7 @@
 //! export, so that each kind of a component can be checked on its own.
 #![allow(missing_docs)] // the docs are in `wit/`
 
-/// What every plugin exports, and the shared types.
+/// The exports of every plugin, and the shared types.
 pub mod base {
     wasmtime::component::bindgen!({
         path: "../../wit",

@@ -49,8 +49,8 @@ pub struct CacheEntry {
     pub size: u64,
 }
 
-/// The folder for what this user's hosts keep, which may be removed at any time; none without an absolute
-/// `XDG_CACHE_HOME` or `HOME`.
+/// The folder for this user's cached files, which may be removed at any time; none without an
+/// absolute `XDG_CACHE_HOME` or `HOME`.
 #[must_use]
 pub fn user_cache_folder() -> Option<PathBuf> {
     let base = std::env::var_os("XDG_CACHE_HOME")

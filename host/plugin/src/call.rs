@@ -1,4 +1,4 @@
-//! Calls of a guest: the limit of their time, and why one failed.
+//! Calls of a guest: their time limit, and the causes of failures.
 
 use std::time::Duration;
 

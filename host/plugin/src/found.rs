@@ -1,4 +1,4 @@
-//! Where a plugin is: a built-in one or a file, read and not yet inspected.
+//! The source of a plugin: a built-in one or a file, read and not yet inspected.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use super::cache;
 use super::error::LoadError;
 use super::recognise::LARGEST;
 
-/// Where a plugin came from.
+/// The source of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Inside this binary: its folder (`parsers`, ...).

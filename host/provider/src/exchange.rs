@@ -21,7 +21,7 @@ use mswea_core::{
 /// How many requests an adapter may make for one reply.
 const MAX_ROUND_TRIPS: u32 = 8;
 
-/// What all exchanges of one model share.
+/// The values that all exchanges of one model share.
 pub(super) struct ModelAccess {
     pub plugin: String,
     pub grants: Grants,

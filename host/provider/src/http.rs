@@ -265,8 +265,9 @@ impl StartedResponse {
             .collect()
     }
 
-    /// What has arrived of the body: the next chunk, and those that are there already, because each
-    /// call of the adapter takes longer than to join them. An error waits for the next call.
+    /// The bytes of the body that have arrived: the next chunk, and chunks that are already
+    /// available, because a call of the adapter takes longer than joining them. An error is
+    /// returned by the next call.
     async fn arrived(&mut self) -> reqwest::Result<Option<Bytes>> {
         if let Some(outcome) = self.ahead.take() {
             return outcome;

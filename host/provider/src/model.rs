@@ -187,7 +187,7 @@ impl Model for ProviderModel {
     ) -> Result<Option<HttpRequest>, ModelError> {
         self.in_step = false;
         let next = self.main.adapter.query(&Change::all(view), tools).await;
-        // It waits for an answer that does not come.
+        // The adapter expects a response, and will get none.
         self.main.adapter.discard();
         Ok(match next? {
             AdapterNext::Send(request) => Some(request),

@@ -1,9 +1,9 @@
-//! One rate for all runs of a process that query the same provider: an answer of 429 to one of them slows
-//! all of them down, as TCP does it.
+//! One rate for all runs of a process that query the same provider: a response of 429 to one of
+//! them slows down all of them, as TCP does.
 //!
-//! There is no limit until a provider says that there is one. Then half of the requests that are on their way
-//! may be on their way, and each answer that comes raises this a little. While a provider asks to wait, nothing
-//! is sent. Runs that wait go on in the order in which they came.
+//! There is no limit until a provider reports one. Then the limit is half of the number of requests
+//! that are under way, and each response raises it a little. While a provider asks to wait, no
+//! request is sent. Waiting requests are sent in the order in which they came.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,9 +12,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Answers of 429 in so short a time are to requests that were sent together, so they count once.
+/// Responses of 429 within this time answer requests that were sent together, so they count once.
 const TOGETHER: Duration = Duration::from_secs(2);
-/// No provider is waited for longer at once: a request then finds out whether it still refuses.
+/// The longest wait for a provider. After it, a request tests whether the provider still refuses.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// The paces of all providers, by the origins of their addresses.
@@ -36,26 +36,27 @@ impl Paces {
 #[derive(Default)]
 pub(super) struct ProviderPace {
     state: Mutex<PaceState>,
-    /// Those that wait, in their order. Only the first one looks at the state, so one that stops waiting has
-    /// taken no wake-up from another.
+    /// The waiting requests, in their order. Only the first one checks the state, so a request that
+    /// stops waiting takes no wake-up from another one.
     queue: tokio::sync::Mutex<()>,
-    /// Wakes the first one.
+    /// Wakes the first waiting request.
     freed: Notify,
 }
 
 #[derive(Default)]
 struct PaceState {
     on_their_way: u32,
-    /// How many may be on their way; none: any number.
+    /// How many requests may be under way; none: any number.
     limit: Option<f64>,
-    /// The number at which it was limited: above it there is no limit again.
+    /// The number of requests under way at the refusal: when the limit exceeds it, the limit is
+    /// removed.
     limited_at: u32,
-    /// Nothing is sent before.
+    /// No request is sent before this time.
     not_before: Option<Instant>,
     slowed: Option<Instant>,
 }
 
-/// What a request that wants to be sent has to wait for.
+/// The condition for which a request has to wait.
 enum Turn {
     Now,
     At(Instant),
@@ -63,8 +64,8 @@ enum Turn {
 }
 
 impl ProviderPace {
-    /// Waits for the turn of a request. The request is on its way until what is returned is dropped.
-    /// `held_back` is told how long the provider's pause still lasts.
+    /// Waits for the turn of a request. The request counts as under way until the result is
+    /// dropped. `held_back` is called with the rest of the provider's pause.
     pub(super) async fn turn(self: &Arc<Self>, held_back: impl Fn(Duration)) -> OnItsWay {
         let _first = self.queue.lock().await;
         loop {
@@ -75,7 +76,7 @@ impl ProviderPace {
                     held_back(time.saturating_duration_since(Instant::now()));
                     tokio::time::sleep_until(time).await;
                 }
-                // A wake-up from before is kept, so none is lost in between.
+                // A wake-up is stored if it comes before this wait, so none is lost.
                 Turn::AnAnswer => self.freed.notified().await,
             }
         }
@@ -102,11 +103,11 @@ impl PaceState {
     }
 }
 
-/// A request that is on its way.
+/// A request that is under way.
 pub(super) struct OnItsWay(Arc<ProviderPace>);
 
 impl OnItsWay {
-    /// An answer has come, so the provider takes a little more.
+    /// Records a response, which raises the limit a little.
     pub(super) fn answered(&self) {
         let mut state = self.0.lock();
         let Some(limit) = state.limit else {
@@ -119,7 +120,8 @@ impl OnItsWay {
         self.0.freed.notify_one();
     }
 
-    /// The provider has refused because of its rate. `asked`: how long it asks to wait.
+    /// Records that the provider has refused because of its rate. `asked`: the wait that it asks
+    /// for.
     pub(super) fn refused(&self, asked: Option<Duration>) {
         let now = Instant::now();
         let mut state = self.0.lock();
@@ -237,7 +239,7 @@ mod tests {
         }
         one.refused(Some(Duration::from_millis(60)));
         drop(one);
-        // The first one is awake now, and waits for the time.
+        // The first request is awake now, and waits for the time.
         tokio::time::sleep(Duration::from_millis(20)).await;
         waiting.remove(0).abort();
         for next in waiting {
@@ -262,7 +264,7 @@ mod tests {
         let first = [asked(0), asked(1)];
         tokio::task::yield_now().await;
         drop(one);
-        // It asks at the moment at which a place is free.
+        // It asks at the moment at which a place becomes free.
         drop(pace.turn(|_| {}).await);
         order.lock().unwrap().push(2);
         for one in first {

@@ -1,4 +1,4 @@
-//! Where a key may be sent over plain `http`, which can be read along the route.
+//! Decides where a key may be sent over plain `http`, which can be read along the route.
 //!
 //! To this machine: always. To a *near* address, one whose form shows that it is in the user's own
 //! network: if the user set it as a base URL. To any other host: only if `model.plain_http_hosts`

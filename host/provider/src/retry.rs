@@ -18,7 +18,7 @@ use mswea_core::ErrorClass;
 /// If a provider asks for a longer wait than this, the query fails.
 const LONGEST_ASKED: Duration = Duration::from_secs(600);
 
-/// What to do after a failure.
+/// The action after a failure.
 #[derive(Debug, PartialEq)]
 pub(super) enum Decision {
     /// Send the request again after `wait`; this is retry number `attempt` of `of`.

@@ -27,7 +27,7 @@ pub struct Agent {
 pub struct Ended {
     /// Why the run ended.
     pub end: End,
-    /// The same in the words of the run's rules, as in the trajectory.
+    /// The same end as an exit status under the run's rules, as in the trajectory.
     pub exit_status: String,
     /// The submission; empty if there is none. The run may have ended for another reason after the
     /// submission.

@@ -25,7 +25,7 @@ pub async fn caught<T>(
     .await
 }
 
-/// The message of a run that a panic has ended.
+/// The message for a run that ended by a panic.
 pub fn bug(words: &str) -> String {
     format!("this is a bug in mswea-host, please report it: {words}")
 }

@@ -14,11 +14,11 @@ pub enum Demonstration {
 }
 
 impl Demonstration {
-    /// Reads the map `agent.demonstrations`: its `messages` are a list of messages as the journal has them, or
-    /// of maps with a `template`.
+    /// Reads the map `agent.demonstrations`: its `messages` are a list of messages in the journal's
+    /// format, or of maps with a `template`.
     ///
     /// # Errors
-    /// A text that says what is wrong with it.
+    /// A text with the mistake in the map.
     pub fn of(map: &Object) -> Result<Vec<Self>, String> {
         if let Some(key) = map.keys().find(|key| *key != "messages") {
             return Err(format!("there is no `{key}`: the key is `messages`"));
@@ -40,7 +40,7 @@ impl Demonstration {
             .collect()
     }
 
-    /// The message, whose template is rendered to `text`.
+    /// The message; that of a template has the rendered `text`.
     pub(crate) fn message(&self, text: Option<String>) -> Message {
         let mut message = match self {
             Self::Recorded(message) => (**message).clone(),
@@ -51,7 +51,7 @@ impl Demonstration {
                 message
             }
         };
-        // Processors leave it alone.
+        // Marks the message for processors, which leave it unchanged.
         message.extra.insert("is_demo".to_owned(), true.into());
         message
     }

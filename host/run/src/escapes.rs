@@ -5,7 +5,7 @@ use std::borrow::Cow;
 const ESCAPE: char = '\u{1b}';
 const BELL: char = '\u{7}';
 
-/// The text without terminal sequences: colours, movements of the cursor, titles of windows.
+/// The text without terminal sequences: colours, movements of the cursor, window titles.
 pub(crate) fn without_escapes(text: &str) -> Cow<'_, str> {
     if !text.contains(ESCAPE) {
         return text.into();
@@ -27,7 +27,7 @@ pub(crate) fn without_escapes(text: &str) -> Cow<'_, str> {
     kept.into()
 }
 
-/// The length of the sequence that goes on with this text after the escape; none if it is none.
+/// The length of a sequence after its escape character; none if the text does not continue one.
 fn sequence(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     match bytes.first()? {
@@ -45,7 +45,7 @@ fn sequence(text: &str) -> Option<usize> {
             let end = text.find([BELL, ESCAPE])?;
             match text[end..].starts_with(BELL) {
                 true => Some(end + 1),
-                // It ends with an escape and a backslash.
+                // The sequence ends with an escape and a backslash.
                 false => text[end + 1..].starts_with('\\').then_some(end + 2),
             }
         }

@@ -29,7 +29,7 @@ impl GlobalLimits {
     /// The limits that environment variables set.
     ///
     /// # Errors
-    /// When one of them is no number.
+    /// [`LimitError`] if one of them is not a number.
     pub fn of_variables(var: impl Fn(&str) -> Option<String>) -> Result<Self, LimitError> {
         fn read<T: std::str::FromStr>(
             name: &'static str,

@@ -1,5 +1,5 @@
-//! Questions to a model that belong to no agent's loop. They are limited, charged and recorded in a journal of
-//! their own, as the questions of history processors are.
+//! Questions to a model outside of an agent's loop. They are limited, charged and recorded like the
+//! questions of history processors, in a journal of their own.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use mswea_core::{
     Asker as _, Context, End, Event, Message, Model, ModelError, ModelFailure, Pricing, Reply,
 };
 
-/// A model that is asked, and the record of it.
+/// A model that is asked, and the recorder of the questions.
 pub struct Inquiry {
     model: Box<dyn Model>,
     pricing: Arc<dyn Pricing>,
@@ -26,7 +26,7 @@ impl Inquiry {
     /// An inquiry whose journal is that of `context`, with its first event recorded.
     ///
     /// # Errors
-    /// When the journal can't be written.
+    /// The system's error if the journal can't be written.
     pub fn begin(
         model: Box<dyn Model>,
         pricing: Arc<dyn Pricing>,
@@ -51,11 +51,12 @@ impl Inquiry {
         })
     }
 
-    /// Sends a question. `asker` is who asks and is unique among the questions, because the same question of
-    /// the same asker is sent only once.
+    /// Sends a question. `asker` is the name of the asker, and distinguishes questions with the
+    /// same text: a question of the same asker with the same text is sent only once.
     ///
     /// # Errors
-    /// [`ModelError`] if there is no reply: also at a limit, after a stop, or if the journal can't be written.
+    /// [`ModelError`] if there is no reply, a limit is reached, the run is stopped, or the journal
+    /// can't be written.
     pub async fn ask(
         &mut self,
         asker: &str,
@@ -78,15 +79,15 @@ impl Inquiry {
         sending.ask(asker, purpose, messages).await
     }
 
-    /// What the questions have used so far.
+    /// The tokens and the cost of the questions so far.
     pub fn account(&self) -> Account {
         self.recorder.state().account.clone()
     }
 
-    /// Records the end: that of a run which has done what it was to do, or which was stopped.
+    /// Records the end: of a run that is complete, or of one that was stopped.
     ///
     /// # Errors
-    /// When the journal can't be written.
+    /// The system's error if the journal can't be written.
     pub fn end(&self, is_whole: bool) -> std::io::Result<()> {
         let end = match is_whole {
             true => End::Submitted,

@@ -219,7 +219,7 @@ pub(crate) fn exceeded(state: &State, limits: &RunLimits) -> Option<End> {
         .then_some(End::TimeExceeded)
 }
 
-/// What is spent of the limits that a user may raise.
+/// The used part of the limits that a user may raise.
 fn spent(state: &State, limits: &RunLimits) -> SpentOfLimits {
     let account = &state.account;
     SpentOfLimits {

@@ -1,10 +1,10 @@
-//! A recorded run, done once more. What came from outside (replies, outputs, what the host and the
-//! person said, when the run was interrupted, ended and resumed) is taken from the record; what the
-//! parser, the policies, the formatter and the history processors make of it is made anew.
+//! The replay of a recorded run. Data from outside (replies, outputs, messages of the host and the
+//! user, and when the run was interrupted, ended and resumed) is taken from the record. The results
+//! of the parser, the policies, the formatter and the history processors are computed anew.
 //!
-//! The record leads, so the replay of a run is cut wherever the run was. A need is met when the record
-//! has its result; an event that nothing in the replayed run corresponds to is left out. The limits
-//! have no effect: the record says where they ended the run.
+//! The record decides the order, so the replay is interrupted wherever the run was. A need is met
+//! when the record has its result; a recorded event without a counterpart in the replayed run is
+//! left out. The limits have no effect: the run ends where the record says.
 
 mod recorded;
 
@@ -23,7 +23,7 @@ use mswea_core::{
 };
 use recorded::Recorded;
 
-/// What a replay has come to.
+/// The result of a replay.
 #[derive(Debug)]
 pub struct ReplayEnd {
     /// The whole history.
@@ -32,9 +32,10 @@ pub struct ReplayEnd {
     pub view: Vec<Message>,
     /// The tools that the parser offers.
     pub tools: Vec<Tool>,
-    /// What the last query sent, if it was asked for and there is something, or why it can't be made.
+    /// The request of the last query, if it was asked for and there is one, or the reason why it
+    /// can't be made.
     pub request: Option<Result<HttpRequest, String>>,
-    /// Why it did not go on to the end of the record.
+    /// Why the replay stopped before the end of the record.
     pub stopped: Option<String>,
 }
 
@@ -44,15 +45,16 @@ type Stopped = String;
 struct Replayer {
     agent: Agent,
     recorded: Recorded,
-    /// What the last query sent.
+    /// The view that the last query sent.
     view: Vec<Message>,
-    /// The record is of version 1, whose messages have events of their own.
+    /// Whether the record has version 1, in which each message has an event of its own.
     is_version_1: bool,
 }
 
 impl Agent {
-    /// Does a recorded run once more. The agent is a new one, and the record has the whole run; of the
-    /// agent's parts, executor and person do nothing, and the model only drafts its last request, if `drafts` is set.
+    /// Replays a recorded run. The agent must be a new one, and the record must have the whole run.
+    /// The agent's executor and person do nothing; its model only drafts the last request, if
+    /// `drafts` is set.
     pub async fn replay(mut self, records: &[Record], drafts: bool) -> ReplayEnd {
         let recorded = Recorded::default();
         self.settings = RunSettings {
@@ -102,7 +104,7 @@ impl Replayer {
             }
             Event::RunResumed { .. } | Event::Reopened { .. } => {
                 self.is_version_1 = false;
-                // The processors of another process have seen nothing.
+                // The processors of another process have not received the history.
                 self.agent.lose_view();
                 self.cut(event)?;
                 self.make_ready()
@@ -136,7 +138,7 @@ impl Replayer {
             Event::Output { index, output, .. } => self.output(*index, output).await,
             Event::Observed { .. } => self.observe().await,
             Event::RunEnded { exit_status, .. } => self.end(exit_status, event).await,
-            // The first three are made anew with what they belong to.
+            // The first three are computed anew with the step that they belong to.
             Event::Asked { .. }
             | Event::Rewritten { .. }
             | Event::PluginFault { .. }
@@ -189,7 +191,7 @@ impl Replayer {
         Ok(())
     }
 
-    /// Whatever environment the run had, the replayed one needs none. The first steps of a fork, and
+    /// Records that the environment is ready: the replay needs none. The first steps of a fork, and
     /// journals of version 1, have no events about it.
     fn make_ready(&self) -> Result<(), Stopped> {
         self.copy(&Event::EnvironmentReady {
@@ -208,13 +210,14 @@ impl Replayer {
         Ok(())
     }
 
-    /// The run was cut here, also in the middle of a question, which was put again later.
+    /// Applies an interruption of the run. It may be in the middle of a question, which was asked
+    /// again later.
     fn cut(&self, event: &Event) -> Result<(), Stopped> {
         self.recorded.drop_failed();
         self.copy(event)
     }
 
-    /// Meets what the replayed run needs before its next query, where it has parted from the record.
+    /// Meets the needs of the replayed run up to its next query, where it differs from the record.
     async fn finish_step(&mut self) -> Result<(), Stopped> {
         loop {
             match self.need() {
@@ -249,7 +252,7 @@ impl Replayer {
     fn reply(&mut self, event: &Event) -> Result<(), Stopped> {
         let is_querying = self.agent.recorder.state().phase == Phase::Querying;
         match event {
-            // A sample of the step, and not the answer to a processor.
+            // The reply to a sample of the step, and not to a processor.
             Event::AskReply { .. } if is_querying => {}
             Event::AskReply { reply, .. } => self.recorded.keep_answer(Ok(reply.clone())),
             Event::QueryFailed {
@@ -293,7 +296,7 @@ impl Replayer {
                         .show(&Progress::ActionStarted { action, index, of });
                     return Ok(());
                 }
-                // The run had no policies, or an earlier action is denied now.
+                // The run had no policies, or an earlier action is now denied.
                 need @ (Need::Judge(_) | Need::Skip(..)) => {
                     self.recorded.set_verdict(&Event::Allowed { index });
                     self.meet(need).await?;
@@ -312,7 +315,7 @@ impl Replayer {
         match self.need() {
             _ if is_running => {
                 let mut output = output.clone();
-                // What the policies have said is added anew.
+                // The verdicts of the policies are added anew.
                 output.extra.shift_remove("mswea");
                 self.agent.put_out(index, output).map_err(stopped)
             }
@@ -333,7 +336,7 @@ impl Replayer {
         }
     }
 
-    /// In version 1 this may be feedback or an observation, which are made anew.
+    /// In version 1, this may be feedback or an observation, which are computed anew.
     async fn tell(
         &mut self,
         message: &Message,
@@ -347,7 +350,7 @@ impl Replayer {
         if message.role == "exit" {
             return Ok(());
         }
-        // The host was killed among the messages of a step, so not all of them are there.
+        // The host was killed while it recorded the messages of a step, so some are missing.
         let after = rest
             .iter()
             .find(|record| !matches!(record.event, Event::Message { .. }));
@@ -356,7 +359,7 @@ impl Replayer {
             need @ Need::Parse(_) => self.meet(need).await,
             _ if is_cut => self.copy(event),
             Need::Observe | Need::Submit => self.observe().await,
-            // The end of the run, which is recorded later, has cut the step.
+            // The end of the run, which is recorded later, has interrupted the step.
             Need::Run(_) | Need::Judge(_) | Need::Finish(_) => {
                 let end = End::Interrupted;
                 self.agent.record(&Event::Ending { end }).map_err(stopped)?;
@@ -372,7 +375,7 @@ impl Replayer {
     async fn end(&mut self, exit_status: &str, event: &Event) -> Result<(), Stopped> {
         // `submitted` under SWE-agent's rules.
         let submits = exit_status.eq_ignore_ascii_case(End::Submitted.exit_status());
-        // In version 1 this is said by the end alone.
+        // In version 1, only the end records this.
         if submits && self.need() == Need::Submit {
             self.meet(Need::Submit).await?;
         }
@@ -383,7 +386,7 @@ impl Replayer {
         }
     }
 
-    /// The action as the policies have left it.
+    /// The action with the changes of the policies.
     fn judged(&self, index: usize) -> Action {
         let state = self.agent.recorder.state();
         let slot = state.step().and_then(|step| step.slots.get(index));
@@ -403,7 +406,7 @@ impl Replayer {
 
     fn conclude(self, stopped: Option<Stopped>) -> ReplayEnd {
         let state = self.agent.recorder.state().clone();
-        // Journals of version 1, and trajectories, have only the name of the end.
+        // Journals of version 1 and trajectories have only the name of the end.
         let simple = [
             End::LimitsExceeded,
             End::TimeExceeded,

@@ -1,5 +1,5 @@
-//! SWE-agent's rules as settings of the loop: what an output asks for, when a reply is asked for again,
-//! and the names of the exit statuses. All are pure functions.
+//! SWE-agent's rules as settings of the loop: the signals in an output, when the model is asked
+//! again, and the names of the exit statuses. All functions are pure.
 
 use mswea_core::{BAD_SYNTAX, End, ErrorClass, ModelFailure, Output, PROGRAM_ANSWER};
 
@@ -9,31 +9,31 @@ const RETRY_WITH_OUTPUT: &str = "###SWE-AGENT-RETRY-WITH-OUTPUT###";
 const RETRY_WITHOUT_OUTPUT: &str = "###SWE-AGENT-RETRY-WITHOUT-OUTPUT###";
 const FORFEIT: &str = "###SWE-AGENT-EXIT-FORFEIT###";
 
-/// Whose rules a run follows where they differ.
+/// The agent whose rules a run follows where they differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AgentRules {
     /// mini-swe-agent's: the feedback on a malformed reply stays in the history.
     #[default]
     Mini,
-    /// SWE-agent's: the feedback is a temporary question, an end by itself submits what there is, and
+    /// SWE-agent's: the feedback is a temporary question, some ends submit the work so far, and
     /// tools control the loop by lines that they print.
     SweAgent,
 }
 
-/// What an output asks of the loop.
+/// A signal of an output to the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Ask the model again, and show it the output.
     RetryWithOutput,
     /// Ask the model again.
     RetryWithoutOutput,
-    /// End the run: the model gives up.
+    /// End the run: the model has given up.
     Forfeit,
     /// Ask the model again: bash can't read the command.
     BadSyntax,
 }
 
-/// What an output asks for: a line of its own that a tool has printed, or the executor's word.
+/// The signal of an output: a line that a tool has printed, or a report of the executor.
 pub fn signal(output: &Output) -> Option<Signal> {
     if output
         .extra
@@ -57,7 +57,7 @@ pub fn signal(output: &Output) -> Option<Signal> {
     }
 }
 
-/// The output without the line that asks to be shown.
+/// The output without the line that asks to show it.
 pub fn without_mark(text: &str) -> String {
     let lines = text.split_inclusive('\n');
     lines
@@ -65,18 +65,18 @@ pub fn without_mark(text: &str) -> String {
         .collect()
 }
 
-/// What SWE-agent's rules do next with the step of a single action.
+/// The requirement of SWE-agent's rules after the single action of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepRule {
-    /// The reply is taken back, and the model asked again.
+    /// The reply is taken back, and the model is asked again.
     Requery(usize),
     /// The run ends.
     Finish(End),
 }
 
 impl AgentRules {
-    /// What these rules want of a step, if they want anything; `will_run` is true if its action would run
-    /// now.
+    /// The requirement of these rules for a step, if there is one; `will_run` is true if its action
+    /// would run now.
     pub fn of_step(self, step: &OpenStep, will_run: bool) -> Option<StepRule> {
         let (Self::SweAgent, [slot]) = (self, &step.slots[..]) else {
             return None;
@@ -103,7 +103,7 @@ impl AgentRules {
         self == Self::SweAgent && is_filtered(class)
     }
 
-    /// Whether a run that ends so submits what the salvage command has saved.
+    /// Whether a run that ends in this way submits the output of the salvage command.
     pub fn submits_at(self, end: &End) -> bool {
         match end {
             End::Submitted
@@ -125,7 +125,7 @@ impl AgentRules {
         }
     }
 
-    /// The submission that the salvage of a run amounts to, if its end submits it.
+    /// The submission that results from the salvage of a run, if its end submits it.
     pub fn saved(self, state: &State, end: &End) -> Option<String> {
         let saved = state.salvage.as_ref().filter(|_| self.submits_at(end))?;
         let is_whole = saved.returncode == 0 && saved.exception_info.is_empty();
@@ -133,7 +133,8 @@ impl AgentRules {
         (is_whole && is_text && state.submission.is_none()).then(|| saved.output.clone())
     }
 
-    /// The exit status; `is_saved` is true if the end has submitted what was saved.
+    /// The exit status; `is_saved` is true if the end has submitted the output of the salvage
+    /// command.
     pub fn exit_status(self, end: &End, is_saved: bool) -> String {
         if self == Self::Mini {
             return end.exit_status().to_owned();
@@ -160,7 +161,7 @@ impl AgentRules {
             | End::Plugin { .. }
             | End::Journal { .. }
             | End::Crashed { .. } => "exit_error",
-            // SWE-agent has no word for it.
+            // SWE-agent has no name for it.
             End::Interrupted => "Interrupted",
         };
         match is_saved {
@@ -170,7 +171,7 @@ impl AgentRules {
     }
 }
 
-/// The last verdict that has denied an action, as the policy has written it.
+/// The text of the last verdict that has denied an action, as the policy wrote it.
 pub(crate) fn denial(slot: &Slot) -> String {
     let reasons = slot.verdicts.iter().rev();
     let mut reasons = reasons.filter_map(|verdict| verdict.get("reason")?.as_str());
@@ -200,7 +201,7 @@ mod tests {
                 Some(Signal::RetryWithoutOutput),
             ),
             ("###SWE-AGENT-EXIT-FORFEIT###\n", Some(Signal::Forfeit)),
-            // The text of a script that prints it.
+            // The text of a script that prints the line.
             ("echo '###SWE-AGENT-EXIT-FORFEIT###'\n", None),
             ("", None),
         ] {

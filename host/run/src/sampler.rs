@@ -1,14 +1,15 @@
-//! Action samplers, as SWE-agent has them: for each step the model is asked several times, and one reply is
-//! used. Here are their settings and what is computed; `needs/sampling.rs` asks.
+//! Action samplers, as SWE-agent has them: for each step, the model is asked several times, and one
+//! reply is used. This module has their settings and computations; `needs/sampling.rs` sends the
+//! questions.
 
 use serde_json::Value;
 
 use mswea_core::{CONTENT_LIST, Message, Object};
 
-/// The key of a reply's `extra` that says how it was found.
+/// The key of a reply's `extra` with the data of the sampling.
 pub const SAMPLED: &str = "action_sampler";
 
-/// The most samples of a step: each is paid.
+/// The most samples of a step, because each is paid.
 const MOST: u64 = 100;
 
 /// How the reply of a step is found.
@@ -16,19 +17,20 @@ const MOST: u64 = 100;
 pub enum ActionSampler {
     /// The model proposes actions, sees all of them, and then replies.
     Colleagues {
-        /// How many it proposes.
+        /// The number of proposals.
         samples: u32,
     },
-    /// The model proposes actions, and compares two at a time; the last winner is the reply.
+    /// The model proposes actions, and compares two at a time; the last one that it prefers is the
+    /// reply.
     Comparison(Box<ComparedSamples>),
 }
 
 /// Settings of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparedSamples {
-    /// How many actions are proposed.
+    /// The number of proposals.
     pub least: u32,
-    /// How many, if one of the first ones changes a file.
+    /// The number of proposals if one of the first ones changes a file.
     pub most: u32,
     /// The first message of a comparison.
     pub system: String,
@@ -41,9 +43,9 @@ pub struct ComparedSamples {
 /// An action that the model has proposed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
-    /// Its text.
+    /// The text of the reply.
     pub thought: String,
-    /// Its commands.
+    /// The commands.
     pub action: String,
 }
 
@@ -54,7 +56,7 @@ const COMPARISON: &str = "The first suggestion:\n{{ thought1 }}\n\nIts command:\
     The second suggestion:\n{{ thought2 }}\n\nIts command:\n{{ action2 }}\n\n\
     Compare the two. The last line of your answer is one word: `first` or `second`.";
 
-/// Actions that begin so change a file.
+/// The beginnings of actions that change a file.
 const EDITS: &[&str] = &[
     "edit",
     "str_replace_editor insert",
@@ -65,7 +67,7 @@ impl ActionSampler {
     /// Reads the map `agent.action_sampler`; none if it is empty.
     ///
     /// # Errors
-    /// A text that says what is wrong with it.
+    /// A text with the mistake in the map.
     pub fn of(map: &Object) -> Result<Option<Self>, String> {
         let Some(kind) = map.get("type") else {
             return match map.keys().next() {
@@ -129,7 +131,7 @@ impl ActionSampler {
 }
 
 impl ComparedSamples {
-    /// How many more actions are proposed after these.
+    /// How many more actions are to be proposed after these.
     pub(crate) fn further(&self, proposals: &[Proposal]) -> u32 {
         let edits = |it: &Proposal| EDITS.iter().any(|edit| it.action.starts_with(edit));
         match proposals.iter().any(edits) {
@@ -138,8 +140,8 @@ impl ComparedSamples {
         }
     }
 
-    /// The messages of a comparison, whose texts are rendered. `is_marked`: the second is marked for the cache,
-    /// because more comparisons follow.
+    /// The messages of a comparison, with rendered texts. `is_marked`: the second message is marked
+    /// for the cache, because more comparisons follow.
     pub(crate) fn messages(
         &self,
         instance: String,
@@ -163,14 +165,14 @@ impl ComparedSamples {
     }
 }
 
-/// Whether the reply to a comparison is for the second proposal.
+/// Whether the reply to a comparison prefers the second proposal.
 pub(crate) fn prefers_second(reply: &str) -> bool {
     let last = reply.trim().lines().next_back().unwrap_or_default();
     let last = last.to_lowercase();
     !last.contains("first") && last.contains("second")
 }
 
-/// What the colleagues have proposed, as a message to the model.
+/// The proposals, as a message to the model.
 pub(crate) fn discussion<'p>(proposals: impl Iterator<Item = (usize, &'p Proposal)>) -> String {
     let mut text = "Colleagues of yours suggest these next steps:\n\n".to_owned();
     for (number, Proposal { thought, action }) in proposals {
@@ -185,7 +187,7 @@ pub(crate) fn discussion<'p>(proposals: impl Iterator<Item = (usize, &'p Proposa
     text
 }
 
-/// The steps so far, for a comparison: the commands of each and what the model was shown.
+/// The steps so far, for a comparison: the commands of each, and their observations.
 pub(crate) fn steps<'m>(messages: impl Iterator<Item = &'m Message>) -> String {
     let mut steps: Vec<(String, String)> = Vec::new();
     for message in messages {

@@ -36,7 +36,7 @@ pub struct Parts {
     pub prompts: Prompts,
     /// Finds images in messages that were made from templates.
     pub multimodal: Option<Multimodal>,
-    /// Get the inputs and the results of the roles, without influence on the run.
+    /// Observers, which get the inputs and the results of the roles, without influence on the run.
     pub onlookers: Vec<Box<dyn Onlooker>>,
 }
 
@@ -62,7 +62,7 @@ pub struct RunLimits {
 pub struct RunSettings {
     /// The limits.
     pub limits: RunLimits,
-    /// Whose rules the run follows.
+    /// The rules that the run follows.
     pub rules: AgentRules,
     /// Whether there are policies, which judge every action.
     pub has_policies: bool,
@@ -87,6 +87,6 @@ pub struct RunSettings {
     /// Whether the tool call that submits and those after it get no result, as with the agent class
     /// `default` of mini-swe-agent.
     pub bare_submission: bool,
-    /// How the reply of a step is found, if the model is asked for several.
+    /// The sampler, if the model is asked for several replies.
     pub sampler: Option<ActionSampler>,
 }

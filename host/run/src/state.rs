@@ -54,9 +54,10 @@ pub struct State {
     pub phase: Phase,
     /// How often in a row the parser itself has failed.
     pub parser_faults: u32,
-    /// Where a temporary question begins in the history, which the next accepted reply replaces.
+    /// The index in the history of a temporary question, which the next accepted reply replaces.
     pub question: Option<usize>,
-    /// How many messages of the history are still those that the last query has seen.
+    /// The number of messages at the beginning of the history that are unchanged since the last
+    /// query.
     pub stable: usize,
     /// Commands in a row that have exceeded their time.
     pub timeouts: u32,
@@ -74,7 +75,7 @@ pub struct State {
     pub raised: Raised,
     /// The output of the salvage command.
     pub salvage: Option<Output>,
-    /// How far the salvage of this end is.
+    /// The stage of the salvage at this end.
     pub salvaging: Salvaging,
     /// The failures of plugins: plugin, message.
     pub faults: Vec<(String, String)>,
@@ -150,7 +151,7 @@ pub struct Environment {
     pub is_gone: bool,
 }
 
-/// How far the salvage at the end of a run is.
+/// The stage of the salvage at the end of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Salvaging {
     /// Nothing was done yet.
@@ -158,7 +159,7 @@ pub enum Salvaging {
     Due,
     /// The salvage command is running.
     Begun,
-    /// Its output is recorded, or why there is none.
+    /// The output is recorded, or the reason why there is none.
     Over,
 }
 

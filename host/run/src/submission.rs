@@ -1,4 +1,4 @@
-//! What submits and so ends a run: a tool of the model, or the mark in a command's output
+//! The submissions that end a run: by a tool of the model, or by the mark in a command's output
 //! (mini-swe-agent's rule).
 
 use serde_json::Value;
@@ -9,9 +9,10 @@ use mswea_template::splitlines;
 /// The first line of an output that submits.
 pub const MARK: &str = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
 
-/// The submission of an output, if it submits: what the executor says that a tool has submitted; or its
-/// return code is 0, and its first line is [`MARK`] (leading blank lines and blanks around the mark are
-/// ignored; blanks and line ends are those of Python), and then the rest of the output, unchanged.
+/// The submission of an output, if it submits: the text that a tool has submitted, as the executor
+/// reports it; or, if the return code is 0 and the first line is [`MARK`] (leading blank lines and
+/// blanks around the mark are ignored; blanks and line ends are those of Python), the rest of the
+/// output, unchanged.
 pub fn submission(output: &Output) -> Option<String> {
     if let Some(Value::String(text)) = output.extra.get(SUBMISSION) {
         return Some(text.clone());

@@ -143,7 +143,7 @@ impl Variables {
     /// must not get the variables of the process or values that `config show` hides.
     ///
     /// # Errors
-    /// With line and column.
+    /// A message with line and column, if the template is invalid or can't be rendered.
     pub async fn render_for_guest(
         &self,
         template: &str,
@@ -155,7 +155,7 @@ impl Variables {
     /// Renders with the run's variables; those in `over` replace variables with the same name.
     ///
     /// # Errors
-    /// With line and column.
+    /// A message with line and column, if the template is invalid or can't be rendered.
     pub async fn render(&self, template: &str, over: &Object) -> Result<String, TemplateError> {
         self.rendered(template, over, false).await
     }

@@ -27,7 +27,7 @@ pub struct Build {
     /// Make a component that reads its source when it is started, for languages that can: it is
     /// made once, and edits need no build.
     pub development: bool,
-    /// Where tools are looked for, instead of `PATH`.
+    /// The folders in which tools are looked for, instead of `PATH`.
     pub path: Option<OsString>,
 }
 

@@ -1,4 +1,4 @@
-//! Answers to requests, and what requests of all kinds have in common.
+//! Answers to requests, and functions that requests of all kinds share.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(super) const BODY_PAUSE: Duration = Duration::from_secs(15);
 /// The body of an answer.
 pub(super) type AnswerBody = UnsyncBoxBody<Bytes, ReplacedStream>;
 
-/// An answer in JSON.
+/// An answer with a JSON value.
 pub(super) fn jsoned(status: StatusCode, value: &Value) -> Response<AnswerBody> {
     let body = Full::new(Bytes::from(value.to_string()));
     let body = body.map_err(|never| match never {});

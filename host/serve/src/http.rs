@@ -1,4 +1,4 @@
-//! One HTTP connection, with the limits that hold before its client has shown anything.
+//! One HTTP connection, with the limits that apply before its client has sent the token.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -11,7 +11,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// How long a client may take for the handshake, and for the head of each request.
+/// The time limit of the handshake, and of the head of each request.
 pub(super) const HEAD_TIME: Duration = Duration::from_secs(15);
 /// The largest head of a request, in bytes.
 const LARGEST_HEAD: usize = 16 * 1024;

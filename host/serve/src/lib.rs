@@ -1,13 +1,13 @@
 //! Runs commands on this machine for hosts on other machines: the server of `mswea-host runtime
 //! serve`.
 //!
-//! It starts one helper for each session of a client and carries the helper's bytes, and knows nothing
-//! of what they mean (`mswea_executor::remote::wire` describes the requests). `listener` has the
-//! connections and their limits, `routes` the requests, `table` all sessions and `session` one. `rex` is
-//! another interface to this machine, for clients of SWE-ReX.
+//! It starts one helper for each session of a client, and passes the helper's bytes on without
+//! interpreting them (`mswea_executor::remote::wire` describes the requests). `listener` has the
+//! connections and their limits, `routes` the requests, `table` all sessions and `session` one.
+//! `rex` is another interface to this machine, for clients of SWE-ReX.
 //!
-//! [`talk`] and [`ConnectionPlace`], the limits of a connection, are also those of the page of
-//! `mswea-host view`.
+//! The page of `mswea-host view` uses [`talk`] and [`ConnectionPlace`], the limits of a connection,
+//! too.
 
 mod answers;
 mod http;

@@ -1,5 +1,5 @@
-//! Connections: accepting them, TLS, and their limits. What a connection that shows no token can cost
-//! is bounded here: one of a bounded number of places, for a bounded time.
+//! Connections: accepting them, TLS, and their limits. The cost of a connection without the token
+//! is bounded: it takes one of a bounded number of places, for a bounded time.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::settings::{ServeError, ServeSettings};
 use crate::table::ServedSessions;
 use crate::tls;
 
-/// How often sessions are looked for whose clients are gone.
+/// The interval between searches for sessions whose clients are gone.
 const SWEEP: Duration = Duration::from_millis(500);
-/// The pause after a connection could not be accepted, because descriptors are lacking.
+/// The pause after a connection could not be accepted because file descriptors were lacking.
 const SHORTAGE: Duration = Duration::from_millis(100);
 
 /// A server that listens.
@@ -36,7 +36,7 @@ pub struct RuntimeServer {
 }
 
 impl RuntimeServer {
-    /// Listens; nothing is accepted yet.
+    /// Listens; no connection is accepted yet.
     ///
     /// # Errors
     /// [`ServeError`] if the address or the certificate can't be used, or the address needs TLS.
@@ -88,7 +88,7 @@ impl RuntimeServer {
         format!("{scheme}://{}", self.address)
     }
 
-    /// Serves until it is stopped, and then ends all sessions with all their processes.
+    /// Serves until `stop` fires, and then ends all sessions with all their processes.
     pub async fn run(self, stop: &Stop) {
         let mut sweep = interval(SWEEP);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -140,7 +140,7 @@ async fn connect(
     routes: &Arc<Routes>,
     place: &Arc<ConnectionPlace>,
 ) {
-    // Each answer is small and is waited for.
+    // Each answer is small, and the client waits for it.
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else {
         return talk(stream, routes, place).await;

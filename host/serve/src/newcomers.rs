@@ -1,5 +1,5 @@
-//! The places of connections. Those that have not shown the token yet have places of their own, so
-//! that they can't take those of others; when all are taken, the oldest of them is closed.
+//! The places of connections. Connections that have not sent the token have places of their own, so
+//! that they can't take those of others; when all are taken, the oldest connection is closed.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,27 +7,27 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// The most connections that have not shown the token.
+/// The most connections that have not sent the token.
 const MOST: usize = 256;
 /// The shortest time between two warnings.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// The connections that have not shown the token, the oldest first.
+/// The connections that have not sent the token, the oldest first.
 #[derive(Default)]
 pub struct Newcomers(Mutex<WaitingNewcomers>);
 
 #[derive(Default)]
 struct WaitingNewcomers {
-    /// The number of the next one.
+    /// The number of the next connection.
     next: u64,
-    /// Each with its end, which comes when this is dropped.
+    /// The connections, each with a sender whose drop closes the connection.
     all: VecDeque<(u64, oneshot::Sender<()>)>,
-    /// How many were closed since the last warning.
+    /// How many connections were closed since the last warning.
     closed: u64,
     warned: Option<Instant>,
 }
 
-/// One of them. It is no longer one of them when this is dropped.
+/// A connection that has not sent the token. Dropping this removes it from the list.
 struct Newcomer {
     newcomers: Arc<Newcomers>,
     number: u64,
@@ -45,8 +45,8 @@ enum PlaceState {
 }
 
 impl ConnectionPlace {
-    /// A place for a new connection. The receiver ends when another one needs it. `known`: the
-    /// places of connections that have shown the token.
+    /// A place for a new connection. The receiver ends when another connection needs the place.
+    /// `known`: the places of connections that have sent the token.
     pub fn take(
         newcomers: &Arc<Newcomers>,
         known: &Arc<Semaphore>,
@@ -59,13 +59,13 @@ impl ConnectionPlace {
         (place, ended)
     }
 
-    /// Whether the connection has shown the token.
+    /// Whether the connection has sent the token.
     pub fn is_kept(&self) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         matches!(*state, PlaceState::Known(_))
     }
 
-    /// Called when the connection has shown the token; false if there are too many of these.
+    /// Called when the connection has sent the token; false if there are too many of these.
     pub fn keep(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*state, PlaceState::Known(_)) {
@@ -141,7 +141,7 @@ mod tests {
             matches!(it.1.try_recv(), Err(oneshot::error::TryRecvError::Closed))
         };
         assert!(!all.iter_mut().any(is_closed));
-        // One that has shown the token, and one that has ended, give their places free.
+        // A connection that has sent the token, and one that has ended, free their places.
         let shown = all.remove(3).0;
         assert!(shown.keep() && shown.keep());
         assert!(!all[8].0.keep(), "there is one place");

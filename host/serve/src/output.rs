@@ -1,4 +1,4 @@
-//! The output of a helper as a client reads it: what was kept, from an offset on, then what comes.
+//! The output of a helper for a client: the kept bytes from an offset on, and then the new ones.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -20,9 +20,9 @@ const READ: usize = 64 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct KeptOutput {
     state: Mutex<KeptState>,
-    /// There is more to send, or nothing more will come.
+    /// There is more to send, or the output has ended.
     grown: Notify,
-    /// There is room for more.
+    /// There is room for more output.
     freed: Notify,
 }
 
@@ -37,16 +37,16 @@ struct KeptState {
     streams: u64,
 }
 
-/// Why there is no output from an offset on.
+/// Why the output from an offset on is not available.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OffsetError {
-    /// It was confirmed before, and forgotten.
+    /// It was confirmed before, and dropped.
     Forgotten,
-    /// The helper has not written so much.
+    /// The helper has not written that much.
     Future,
 }
 
-/// What one look at the output finds.
+/// The result of a check for output.
 enum OutputPart {
     Output(Bytes),
     Nothing,
@@ -88,14 +88,14 @@ impl KeptOutput {
         }
     }
 
-    /// Forgets what is before `seen`.
+    /// Drops the output before `seen`.
     ///
     /// # Errors
-    /// [`OffsetError::Future`] if that was not sent yet.
+    /// [`OffsetError::Future`] if that output was not sent yet.
     pub(super) fn confirm(&self, seen: u64) -> Result<(), OffsetError> {
         let mut state = self.state();
         let Some(count) = seen.checked_sub(state.start) else {
-            // An older request that was delayed.
+            // A delayed older request.
             return Ok(());
         };
         if count > state.bytes.len() as u64 {
@@ -111,7 +111,7 @@ impl KeptOutput {
     /// A stream of the output from `from` on, which ends all earlier streams.
     ///
     /// # Errors
-    /// [`OffsetError`] if that output is not there.
+    /// [`OffsetError`] if that output is not available.
     pub(super) fn stream(self: &Arc<Self>, from: u64) -> Result<OutputStream, OffsetError> {
         if from < self.state().start {
             return Err(OffsetError::Forgotten);
@@ -163,7 +163,7 @@ impl KeptOutput {
     }
 }
 
-/// Where a stream is in the output.
+/// The position of a stream in the output.
 struct OutputCursor {
     output: Arc<KeptOutput>,
     at: u64,
@@ -173,7 +173,7 @@ struct OutputCursor {
 type StreamStep = (Option<OutputCursor>, Result<Bytes, ReplacedStream>);
 
 impl OutputCursor {
-    /// The next record, and where the stream goes on, if it does.
+    /// The next record, and the rest of the stream, if it continues.
     async fn next(mut self) -> StreamStep {
         let output = self.output.clone();
         loop {

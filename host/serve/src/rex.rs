@@ -1,9 +1,9 @@
-//! SWE-ReX's HTTP API, so that its clients can have their commands run here, as SWE-agent with its
-//! deployment `remote`. Requests, answers and errors are SWE-ReX's; how commands are run
-//! is ours: in parallel, ended with all that they have started, and without marks in their output.
+//! SWE-ReX's HTTP API, so that its clients can run their commands here, for example SWE-agent with
+//! its deployment `remote`. Requests, answers and errors are SWE-ReX's. Commands run as in this
+//! host: in parallel, ended with all their descendants, and without marks in their output.
 //!
-//! `bodies` has the requests, `fault` the errors, `shells` the sessions, `form` and `zip` the uploads,
-//! `text` what becomes of texts.
+//! `bodies` has the requests, `fault` the errors, `shells` the sessions, `form` and `zip` the
+//! uploads, `text` the conversion of texts.
 
 mod bodies;
 mod fault;
@@ -41,7 +41,7 @@ const LARGEST_UPLOAD: usize = 2 * 1024 * 1024 * 1024;
 /// The header with the key.
 pub(super) const KEY_HEADER: &str = "x-api-key";
 
-/// What all requests share.
+/// The values that all requests share.
 pub(super) struct RexRoutes {
     place: Arc<ServedPlace>,
     shells: RexShells,
@@ -57,7 +57,7 @@ impl RexRoutes {
         }
     }
 
-    /// Ends sessions of which nothing was heard for long.
+    /// Ends sessions whose clients have been silent for long.
     pub(super) fn end_abandoned(&self) {
         self.shells.end_abandoned();
     }
@@ -68,7 +68,7 @@ impl RexRoutes {
         self.place.end(true).await;
     }
 
-    /// Answers a request that has shown the key.
+    /// Answers a request with the key.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<AnswerBody> {
         let (status, value) = match self.route(request).await {
             Ok(value) => (StatusCode::OK, value),

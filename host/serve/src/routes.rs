@@ -1,4 +1,4 @@
-//! The requests: who may ask, what is asked, and the answers.
+//! The requests: the check of their token, and their answers.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::rex::{KEY_HEADER, RexRoutes};
 use crate::session::{InputError, ServedSession};
 use crate::table::{ServedSessions, SessionRefused};
 
-/// What all requests share.
+/// The values that all requests share.
 pub(super) struct Routes {
     token: AccessToken,
     table: Arc<ServedSessions>,
@@ -41,7 +41,7 @@ impl Routes {
     fn is_allowed(&self, request: &Request<Incoming>) -> bool {
         let shown = request.headers().get(AUTHORIZATION);
         let shown = shown.map_or(&b""[..], HeaderValue::as_bytes);
-        // Compared also where there is none, so that this takes as long.
+        // Compared also without a token, so that this takes the same time.
         self.token
             .is(shown.strip_prefix(b"Bearer ").unwrap_or_default())
     }
@@ -54,7 +54,7 @@ impl Routes {
         }
     }
 
-    /// Ends all sessions; there are no new ones.
+    /// Ends all sessions, and refuses new ones.
     pub(super) async fn end_all(&self) {
         self.table.end_all().await;
         if let Some(rex) = &self.rex {
@@ -149,7 +149,8 @@ fn alive(table: &ServedSessions) -> Response<AnswerBody> {
     jsoned(StatusCode::OK, &state)
 }
 
-/// Starts a session. On a task of its own: a request that is given up does not leave half of one.
+/// Starts a session on a task of its own, so that a dropped request does not leave an incomplete
+/// one.
 async fn open(table: &Arc<ServedSessions>) -> Response<AnswerBody> {
     let keep = table.keep.as_secs_f64();
     let table = table.clone();
@@ -200,12 +201,12 @@ async fn input(session: &ServedSession, request: Request<Incoming>) -> Response<
         return not_sent();
     }
     let mut body = request.into_body();
-    // Before anything of it is written, if it tells its length.
+    // Checked before any byte is written, if the length is known.
     if body.size_hint().lower() > LARGEST_INPUT as u64 {
         return too_large();
     }
     let mut length = 0;
-    // Written as it comes, so that a body that is cut is not sent for nothing.
+    // Written as it comes, so that a client whose body was cut off need not send all of it again.
     let mut written = session.write(at, &[]).await;
     let error = loop {
         let done = match written {

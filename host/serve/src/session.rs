@@ -17,26 +17,26 @@ use crate::output::KeptOutput;
 /// How long a session that ends waits for a request that writes to it.
 const LAST_WRITE: Duration = Duration::from_millis(100);
 
-/// A helper and its client's place in its input and output.
+/// A helper, and its client's position in its input and output.
 pub(super) struct ServedSession {
     pub(super) output: Arc<KeptOutput>,
     input: AsyncMutex<HelperInput>,
-    /// When the client has last asked for something.
+    /// The time of the client's last request.
     heard: Mutex<Instant>,
     filling: AbortHandle,
     helper: Mutex<Option<ServedHelper>>,
-    /// Held until all processes have ended.
+    /// A permit, which is held until all processes have ended.
     _place: OwnedSemaphorePermit,
 }
 
 struct HelperInput {
-    /// How many bytes the helper has got.
+    /// How many bytes of input the helper has received.
     at: u64,
     /// None when the session is over.
     pipe: Option<pipe::Sender>,
 }
 
-/// Why input was not taken.
+/// Why input was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InputError {
     #[error("input up to {0} has come: nothing may be left out")]
@@ -68,20 +68,20 @@ impl ServedSession {
         })
     }
 
-    /// The client has asked for something.
+    /// Records that the client has sent a request.
     pub(super) fn hear(&self) {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// For how long the client has asked for nothing.
+    /// The time since the client's last request.
     pub(super) fn silence(&self) -> Duration {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         heard.elapsed()
     }
 
-    /// Passes `bytes`, which begin at the offset `at`, to the helper, except for those that it has
-    /// already. If this is dropped before its end, some of them have been passed, and are counted.
-    /// Returns the offset behind the last one.
+    /// Passes `bytes`, which begin at the offset `at`, to the helper, except for those that it
+    /// already has. If the future is dropped before its end, some of them have been passed, and are
+    /// counted. Returns the offset after the last one.
     ///
     /// # Errors
     /// [`InputError`] if there is a gap, or the helper has ended.
@@ -97,7 +97,7 @@ impl ServedSession {
                 return Ok(*done);
             };
             let pipe = pipe.as_mut().ok_or(InputError::Ended)?;
-            // No wait between the writing and the counting.
+            // No await between the write and the count.
             match pipe.write(new).await {
                 Ok(count @ 1..) => *done += count as u64,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -106,7 +106,7 @@ impl ServedSession {
         }
     }
 
-    /// Ends the helper and all that it started. A second call does nothing.
+    /// Ends the helper and all its descendants. A second call does nothing.
     pub(super) async fn end(&self) {
         let helper = {
             let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,12 +116,13 @@ impl ServedSession {
             return;
         };
         let run = helper.run_id().to_owned();
-        // The helper ends at the end of its input. A request that waits until the helper reads is
-        // not waited for: the helper is killed then.
+        // The helper ends at the end of its input. If a request is waiting until the helper reads,
+        // this does not wait for it, and the helper is killed.
         if let Ok(mut input) = timeout(LAST_WRITE, self.input.lock()).await {
             input.pipe = None;
         }
-        // Before the end of the helper, which a client would take for the command's doing.
+        // Closed before the helper ends: a client would otherwise take its end for that of the
+        // command.
         self.output.close();
         helper.end().await;
         self.filling.abort();

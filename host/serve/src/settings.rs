@@ -1,4 +1,4 @@
-//! The settings of a server, and why one can't be started.
+//! The settings of a server, and the reasons why one can't be started.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use mswea_executor::remote::AccessToken;
 /// The settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServeSettings {
-    /// Where it listens: `127.0.0.1:8080`, `[::]:8443`; port 0 is any free one.
+    /// The address: `127.0.0.1:8080`, `[::]:8443`; port 0 is any free port.
     pub listen: String,
-    /// What every request has to show.
+    /// The token that every request must have.
     pub token: AccessToken,
     /// The files (PEM) with the certificates and the key; none: plain HTTP.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// Whether plain HTTP is served also to other machines, which shows the token to every network
-    /// in between.
+    /// Whether plain HTTP is served to other machines, too; then every network in between can read
+    /// the token.
     pub insecure: bool,
-    /// What every session gets; each has a run id of its own.
+    /// The settings of every session; each has a run id of its own.
     pub local: LocalSettings,
-    /// A session whose client has said nothing for this long is ended.
+    /// A session whose client has been silent for this long is ended.
     pub keep: Duration,
     /// Whether clients of SWE-ReX are served, too.
     pub swerex: bool,
@@ -33,10 +33,10 @@ pub struct ServeSettings {
 /// Why a server can't be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address can't be understood or used.
+    /// The address is invalid or can't be used.
     #[error("can't listen on `{address}`: {reason}")]
     Listen {
-        /// As it was given.
+        /// The address as it was given.
         address: String,
         /// The reason.
         reason: String,

@@ -1,4 +1,4 @@
-//! All sessions of a server: their ids, their number, and the end of those whose clients are gone.
+//! All sessions of a server: their ids and their number; ends those whose clients are gone.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::session::ServedSession;
 /// The sessions of a server.
 pub(super) struct ServedSessions {
     settings: LocalSettings,
-    /// A session whose client has said nothing for this long is ended.
+    /// A session whose client has been silent for this long is ended.
     pub(super) keep: Duration,
     most: usize,
     places: Arc<Semaphore>,
@@ -26,13 +26,13 @@ pub(super) struct ServedSessions {
 #[derive(Default)]
 struct SessionsById {
     living: HashMap<String, Arc<ServedSession>>,
-    /// Those that are being ended.
+    /// The tasks that are ending sessions.
     ending: JoinSet<()>,
-    /// Whether the server ends: there are no new ones.
+    /// Whether the server is ending, so that no session may begin.
     is_closed: bool,
 }
 
-/// Why there is no new session.
+/// Why a session was not started.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SessionRefused {
     #[error(
@@ -90,20 +90,20 @@ impl ServedSessions {
         Err(SessionRefused::Closed)
     }
 
-    /// The session of this id, whose client has just asked for something.
+    /// The session with this id; records that its client has sent a request.
     pub(super) fn find(&self, id: &str) -> Option<Arc<ServedSession>> {
         let session = self.sessions().living.get(id).cloned()?;
         session.hear();
         Some(session)
     }
 
-    /// Ends a session and all that it started; returns whether there was one.
+    /// Ends a session and all its processes; returns whether there was one.
     pub(super) async fn end(&self, id: &str) -> bool {
         let session = self.sessions().living.remove(id);
         let Some(session) = session else {
             return false;
         };
-        // On a task of its own: the request may be given up.
+        // On a task of its own, because the request may be dropped.
         let (done, wait) = oneshot::channel();
         self.sessions().ending.spawn(async move {
             session.end().await;
@@ -113,7 +113,7 @@ impl ServedSessions {
         true
     }
 
-    /// Ends the sessions whose clients have said nothing for too long.
+    /// Ends the sessions whose clients have been silent for too long.
     pub(super) fn end_abandoned(&self) {
         let mut sessions = self.sessions();
         while sessions.ending.try_join_next().is_some() {}
@@ -128,7 +128,7 @@ impl ServedSessions {
         }
     }
 
-    /// Ends all sessions; there are no new ones.
+    /// Ends all sessions, and refuses new ones.
     pub(super) async fn end_all(&self) {
         let mut ending = {
             let mut sessions = self.sessions();
@@ -140,7 +140,7 @@ impl ServedSessions {
             std::mem::take(ending)
         };
         while ending.join_next().await.is_some() {}
-        // Those that were just being started hold a place.
+        // Sessions that are being started hold a permit.
         let all = u32::try_from(self.most).unwrap_or(u32::MAX);
         let _ = self.places.acquire_many(all).await;
     }

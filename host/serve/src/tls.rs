@@ -1,4 +1,4 @@
-//! TLS of a server, by a file with certificates and a file with their key.
+//! TLS of a server, with a file of certificates and a file with their key.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use tokio_rustls::TlsAcceptor;
 /// An acceptor with the certificates and the key of these files.
 ///
 /// # Errors
-/// A message if a file can't be read, has none, or the two do not belong together.
+/// A message if a file can't be read, lacks the certificates or the key, or the two do not belong
+/// together.
 pub(super) fn acceptor(certificates: &Path, key: &Path) -> Result<TlsAcceptor, String> {
     let read = |path: &Path| {
         regular_file::read(path, regular_file::SETTINGS)
@@ -27,7 +28,7 @@ pub(super) fn acceptor(certificates: &Path, key: &Path) -> Result<TlsAcceptor, S
     }
     let private = PrivateKeyDer::from_pem_slice(&read(key)?)
         .map_err(|error| format!("`{}` has no private key (PEM): {error}", key.display()))?;
-    // Passed here and not installed for the process: an embedding program may use another one.
+    // Not installed for the whole process, because an embedding program may use another provider.
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -1,13 +1,12 @@
-//! What the hosts of this user have recorded, as digests: for each run a file `RUN_ID.digests` below the
-//! state folder, where commands in a sandbox or a container can't write.
+//! Digests of what the hosts of this user have recorded: for each run a file `RUN_ID.digests` below
+//! the state folder, where commands in a sandbox or a container can't write.
 //!
-//! A journal may lie in the work tree, and may come from elsewhere. Before a run goes on from one, those
-//! of its parts that the host itself acts on are looked up here (`Earlier::check_authority`): the config and
-//! the plugins, the environment, and replies and actions that are still to be taken in or run. The messages
-//! that the model is shown are not among them.
+//! A journal may be in the work tree, or may come from somebody else. Before a run continues from a
+//! journal, the parts that the host itself acts on are looked up here (`Earlier::check_authority`):
+//! the config and the plugins, the environment, and replies and actions that are still to be
+//! processed. The messages of the history are not among them.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -22,12 +21,13 @@ use sha2::{Digest as _, Sha256};
 use super::index;
 use mswea_core::{Action, Event, Reply};
 use mswea_executor::home_state_folder;
+use mswea_text::hex;
 
-/// The digests of a run, to be written.
+/// Writes the digests of a run.
 pub(crate) struct DigestFile {
-    /// None: there is no place for it.
+    /// None if there is no folder for the file.
     path: Option<PathBuf>,
-    /// Open once something was written.
+    /// None until the first digest was written.
     file: Mutex<Option<File>>,
 }
 
@@ -41,8 +41,8 @@ impl DigestFile {
         }
     }
 
-    /// Takes in an event that is about to be recorded. Without its digest a later `resume` asks for the
-    /// user's consent, which is no reason to fail.
+    /// Adds an event that is about to be recorded. An error is ignored: without the digest, a later
+    /// `resume` only asks for the user's consent.
     pub(crate) fn note(&self, event: &Event) {
         let lines = lines(event);
         if lines.is_empty() {
@@ -57,7 +57,7 @@ impl DigestFile {
         }
     }
 
-    /// The newline comes first: the line before may have been cut off.
+    /// The newline is written first, because the line before may be incomplete.
     fn append(&self, path: &Path, lines: &[String]) -> io::Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let file = match &mut *file {
@@ -72,7 +72,7 @@ impl DigestFile {
         file.write_all(text.as_bytes())
     }
 
-    /// What is in it.
+    /// The digests in the file.
     pub(crate) fn read(&self) -> Digests {
         let text = self.path.as_ref().and_then(|path| {
             let is_plain = fs::symlink_metadata(path).is_ok_and(|it| it.is_file());
@@ -93,7 +93,7 @@ impl DigestFile {
 pub(crate) struct Digests(HashSet<String>);
 
 impl Digests {
-    /// Whether a host of this user has recorded anything of the run.
+    /// Whether a host of this user has recorded an event of the run.
     pub(crate) fn is_known(&self) -> bool {
         !self.0.is_empty()
     }
@@ -151,14 +151,10 @@ fn of_action(action: &Action) -> String {
     line("action", action)
 }
 
-/// The JSON is the one that the journal has: keys keep their order there, and numbers their values.
+/// The JSON is the same as in the journal: keys keep their order, and numbers their values.
 fn line(kind: &str, value: &impl Serialize) -> String {
     let json = serde_json::to_vec(value).unwrap_or_default();
-    let mut line = format!("{kind} ");
-    for byte in Sha256::digest(&json) {
-        let _ = write!(line, "{byte:02x}");
-    }
-    line
+    format!("{kind} {}", hex(&Sha256::digest(&json)))
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -1,4 +1,4 @@
-//! The journal of an earlier run, from which a run goes on.
+//! The journal of an earlier run, from which a run continues.
 
 mod copies;
 mod error;
@@ -28,7 +28,7 @@ use place::RestoredPlace;
 pub(crate) use plugins::ASKED;
 pub use trust::UntrustedRecord;
 
-/// One query does not cost so much.
+/// The highest plausible cost of one query.
 const MOST_DOLLARS: f64 = 1e9;
 
 /// The journal of an earlier run.
@@ -38,23 +38,23 @@ pub struct Earlier {
     records: Vec<Record>,
     torn: Option<TornLine>,
     state: State,
-    /// The config and the plugins that it goes on with.
+    /// The config and the plugins with which the run continues.
     kept: kept::Kept,
-    /// Locked, if the run itself goes on.
+    /// The lock of the journal, if the same run continues.
     held: Option<Reopened>,
-    /// The plugins that were named anew.
+    /// The plugins that the flags of this process name.
     named_anew: Vec<String>,
     accepts_changes: bool,
-    /// Where a new run leaves this one; none: the run itself goes on.
+    /// The fork; none if the same run continues.
     fork: Option<Fork>,
-    /// The run is done once more, from the record alone.
+    /// Whether the run is only replayed.
     is_replay: bool,
     /// It is a trajectory, and not a journal.
     is_foreign: bool,
 }
 
 impl Earlier {
-    /// The journal of a run that is to go on. It is locked, and nothing of it is changed before the
+    /// Opens the journal of a run that is to be continued. It is locked, and unchanged until the
     /// run has begun.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Earlier {
     /// ([`Earlier::is_trajectory`]) is read as the events that it amounts to.
     ///
     /// # Errors
-    /// [`EarlierError`] if it is no journal, is damaged, or is of a later version.
+    /// [`EarlierError`] if it is not a journal, is damaged, or is of a later version.
     pub fn to_read(journal: &Path) -> Result<Self, EarlierError> {
         if let Some(value) = foreign::read(journal) {
             let log = foreign::log(journal, &value)?;
@@ -97,10 +97,12 @@ impl Earlier {
         Self::of(journal, log, None)
     }
 
-    /// Hands out the events of such a record one by one, so that a long one is never in memory as a whole.
+    /// Calls `take` with the events of such a file one by one, so that a long journal is never in
+    /// memory as a whole.
     ///
     /// # Errors
-    /// As [`Earlier::to_read`]; what was before the fault has been handed out by then.
+    /// [`EarlierError`] in the cases of [`Earlier::to_read`]. The events before the error have been
+    /// passed on.
     pub fn each(journal: &Path, mut take: impl FnMut(&Record)) -> Result<(), EarlierError> {
         if let Some(value) = foreign::read(journal) {
             let log = foreign::log(journal, &value)?;
@@ -146,8 +148,8 @@ impl Earlier {
         })
     }
 
-    /// Whether a file is a trajectory of mini-swe-agent itself, which `fork` and `replay` take in the
-    /// place of a journal.
+    /// Whether a file is a trajectory of mini-swe-agent, which `fork` and `replay` accept in place
+    /// of a journal.
     pub fn is_foreign_trajectory(path: &Path) -> bool {
         !foreign::is_own(path) && Self::is_trajectory(path)
     }
@@ -157,7 +159,7 @@ impl Earlier {
         foreign::read(path).is_some()
     }
 
-    /// What is not recorded of the run, in words; none if it has a journal.
+    /// A text about the data that is not recorded of the run; none if it has a journal.
     pub fn lacks(&self) -> Option<String> {
         let what = match foreign::is_own(&self.journal) {
             _ if !self.is_foreign => return None,
@@ -170,23 +172,23 @@ impl Earlier {
         Some(format!("`{}` is {what}", self.journal.display()))
     }
 
-    /// Lets the run go on with plugins that have changed since.
+    /// Allows the run to continue with plugins that have changed since.
     pub fn accept_changed_plugins(&mut self) {
         self.accepts_changes = true;
     }
 
-    /// Where the run stood.
+    /// The state of the run at the end of the journal.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// The config that it goes on with: a `resume` whose environment did not become ready has not changed
-    /// it.
+    /// The config with which the run continues. A `resume` whose environment did not become ready
+    /// has not changed it.
     pub fn config(&self) -> &Value {
         &self.kept.config
     }
 
-    /// The same, to take away what may not be used of it.
+    /// The same config, from which the caller may remove values.
     pub fn config_mut(&mut self) -> &mut Value {
         &mut self.kept.config
     }
@@ -196,7 +198,7 @@ impl Earlier {
         &self.journal
     }
 
-    /// The end of the journal, if it was cut off in the middle of a line.
+    /// The end of the journal, if its last line is incomplete.
     pub fn torn(&self) -> Option<&TornLine> {
         self.torn.as_ref()
     }
@@ -209,13 +211,14 @@ impl Earlier {
         }
     }
 
-    /// The id that the processes of the rest of the run carry (`MSWEA_RUN_ID`): another one than those
-    /// before, which the guardian of a killed host may be ending at this moment.
+    /// The value of `MSWEA_RUN_ID` for the processes of the continued run. It differs from the
+    /// earlier values, because the guardian of a killed host may be ending the earlier processes at
+    /// this moment.
     pub(crate) fn process_id(&self) -> String {
         self.process_id_of(self.resumed_times() + 1)
     }
 
-    /// The ids that the processes of all hosts before this one carried.
+    /// The values of `MSWEA_RUN_ID` of all earlier processes of the run.
     pub(crate) fn process_ids(&self) -> Vec<String> {
         let times = 0..=self.resumed_times();
         times.map(|times| self.process_id_of(times)).collect()
@@ -233,11 +236,11 @@ impl Earlier {
         }
     }
 
-    /// The journal of a run that is done once more, from what was recorded of it.
+    /// Opens the journal of a run that is to be replayed.
     ///
     /// # Errors
-    /// As [`Earlier::to_read`]; [`EarlierError::NoOutputs`] for a trajectory without the outputs of its
-    /// commands.
+    /// [`EarlierError`] in the cases of [`Earlier::to_read`]; [`EarlierError::NoOutputs`] for a
+    /// trajectory without the outputs of its commands.
     pub fn to_replay(journal: &Path) -> Result<Self, EarlierError> {
         let mut earlier = Self::to_read(journal)?;
         earlier.check_replayable()?;
@@ -246,28 +249,28 @@ impl Earlier {
         Ok(earlier)
     }
 
-    /// What was recorded.
+    /// The records.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// Leaves out what was recorded after the event of this number, for a replay of a part.
+    /// Removes the records after the event with this number, to replay a part of the run.
     pub fn end_at(&mut self, seq: u64) {
         self.records.retain(|record| record.seq <= seq);
     }
 
-    /// What was recorded, for a replay.
+    /// Takes the records, for a replay.
     pub(crate) fn take_records(&mut self) -> Vec<Record> {
         std::mem::take(&mut self.records)
     }
 
-    /// The steps that a new run begins with; none if the run itself goes on.
+    /// The events of a fork's first steps; none if the same run continues.
     pub(crate) fn forked(&self) -> Option<&[Event]> {
         Some(&self.fork.as_ref()?.events)
     }
 
-    /// The environment of the run that goes on, whose files are those of its last end; or of a new run
-    /// that leaves this one: on the host's own disk it works in the same folder.
+    /// Wraps the environment of a continued run, whose files are those of its last end, or of a
+    /// fork. On the host's own disk, a fork works in the same folder.
     pub(crate) fn place(
         &self,
         inner: Box<dyn Executor>,
@@ -295,7 +298,7 @@ impl Earlier {
         };
         let environment = &self.state.environment;
         let handle = &environment.handle;
-        // A set-up that did not end belongs to the run that has begun it.
+        // A set-up that did not end belongs to the run that began it.
         let is_shared = on_host && environment.is_set_up && !handle.is_null();
         Box::new(RestoredPlace {
             inner,
@@ -312,8 +315,8 @@ impl Earlier {
         })
     }
 
-    /// Why a new environment takes the place of one that is gone, if its set-up had begun and not ended,
-    /// and the model was not told.
+    /// Why a new environment has replaced one that is gone, if the new one's set-up was not
+    /// complete, and the model was not told.
     fn unfinished(&self) -> Option<String> {
         let mut events = self.records.iter().rev().map(|record| &record.event);
         events.find_map(|event| match event {
@@ -325,7 +328,7 @@ impl Earlier {
         })?
     }
 
-    /// What was recorded.
+    /// The recorded events.
     pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
         self.records.iter().map(|record| &record.event)
     }
@@ -334,7 +337,7 @@ impl Earlier {
         self.held.take()
     }
 
-    /// The event with which the run goes on.
+    /// The event with which the run continues.
     pub(crate) fn resumed(config: Value, plugins: Value) -> Event {
         Event::RunResumed {
             host_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -344,7 +347,7 @@ impl Earlier {
     }
 }
 
-/// Which version of the host went on with the run from here.
+/// The version of the host that continued the run with this record.
 fn host_of(record: &Record) -> Option<&str> {
     match &record.event {
         Event::RunStarted { host_version, .. } | Event::RunResumed { host_version, .. } => {
@@ -354,8 +357,8 @@ fn host_of(record: &Record) -> Option<&str> {
     }
 }
 
-/// Whether a journal is one: `begins` says whether its first event is that of a run, `host` which version has written
-/// its end.
+/// Checks that a journal is valid. `begins`: whether its first event begins a run; `host`: the
+/// version of the host that wrote its end.
 fn check_log(
     journal: &Path,
     begins: Option<bool>,
@@ -366,7 +369,7 @@ fn check_log(
     let journal = journal.to_owned();
     match begins {
         Some(true) => {}
-        // A first line that is cut off says whose it is, as far as it goes.
+        // An incomplete first line may still show that the file is a journal.
         None if unknown.is_empty() => return Err(EarlierError::Empty { journal }),
         _ => return Err(EarlierError::NoJournal { journal }),
     }
@@ -384,8 +387,8 @@ fn check_log(
     }
 }
 
-/// Numbers that no host records: each query has at least a line of its own, and no cost is negative or
-/// greater than [`MOST_DOLLARS`].
+/// The error for numbers that no host records: each query has at least a line of its own, and no
+/// cost is negative or greater than [`MOST_DOLLARS`].
 fn impossible(record: &Record) -> Option<JournalError> {
     let reason = match &record.event {
         Event::QueryStarted { query, .. } | Event::RunEnded { queries: query, .. }
@@ -415,7 +418,7 @@ fn impossible(record: &Record) -> Option<JournalError> {
 fn of_journal(path: &Path, error: JournalError) -> EarlierError {
     let journal = path.to_owned();
     match error {
-        // The first line is not even an event.
+        // The first line is not an event.
         JournalError::Line { line: 1, .. } if !trust::begins_as_journal(path) => {
             EarlierError::NoJournal { journal }
         }

@@ -23,9 +23,9 @@ use mswea_tools::{ToolsExecutor, ToolsPlace, Toolset};
 /// The parts of the executor of a run.
 pub(super) struct EnvironmentPlan<'a> {
     pub(super) config: &'a Config,
-    /// The id that the processes of the environment carry.
+    /// The value of `MSWEA_RUN_ID` for the processes of the environment.
     pub(super) run_id: &'a str,
-    /// The id of the run, which is the same in every process that goes on with it.
+    /// The id of the run, which is the same in every process that continues the run.
     pub(super) journal_id: &'a str,
     pub(super) guard_program: Option<PathBuf>,
     /// Names of the environment variables that commands never get.
@@ -52,7 +52,7 @@ impl EnvironmentPlan<'_> {
     }
 
     /// # Errors
-    /// As [`Self::executor`].
+    /// [`SetupError`] in the cases of [`Self::executor`].
     fn without_tools(self) -> Result<Box<dyn Executor>, SetupError> {
         let environment = &self.config.environment;
         let name = &environment.environment_class;
@@ -256,7 +256,7 @@ impl EnvironmentPlan<'_> {
     /// The executor at a server of SWE-ReX.
     ///
     /// # Errors
-    /// As [`Self::remote`].
+    /// [`SetupError`] in the cases of [`Self::remote`].
     fn swerex(&self, cwd: String) -> Result<Box<dyn Executor>, SetupError> {
         let environment = &self.config.environment;
         let url = environment.url.as_deref().unwrap_or_default();
@@ -271,7 +271,7 @@ impl EnvironmentPlan<'_> {
     /// The executor of a place that a program reaches.
     ///
     /// # Errors
-    /// As [`Self::stream`].
+    /// [`SetupError`] in the cases of [`Self::stream`].
     fn command(&self, cwd: String) -> Result<Box<dyn Executor>, SetupError> {
         let environment = &self.config.environment;
         let settings = self.stream(cwd)?;
@@ -316,7 +316,7 @@ impl EnvironmentPlan<'_> {
     }
 }
 
-/// The program of an environment class. None for `singularity`, which stands for `singularity` or
+/// The program of an environment class. None for `singularity`, which means `singularity` or
 /// `apptainer`.
 fn named(class: &EnvironmentClass) -> Option<String> {
     let name = class.executable.filter(|name| *name != "singularity");

@@ -28,7 +28,7 @@ pub enum SetupError {
     Template {
         /// Key, line, column and cause.
         error: TemplateError,
-        /// Where it was set.
+        /// The place where it was set.
         origin: Option<String>,
     },
     /// The regular expression for images in messages is invalid.
@@ -36,7 +36,7 @@ pub enum SetupError {
     Multimodal {
         /// The error of the expression.
         error: mswea_run::BadRegex,
-        /// Where it was set.
+        /// The place where it was set.
         origin: Option<String>,
     },
     /// The value of a key that is a map has a mistake.
@@ -44,12 +44,12 @@ pub enum SetupError {
     Value {
         /// The key.
         key: &'static str,
-        /// What is wrong, and what to write instead.
+        /// The mistake and the remedy.
         message: String,
-        /// Where it was set.
+        /// The place where it was set.
         origin: Option<String>,
     },
-    /// A granted host is no host pattern, or an address has no key of its own.
+    /// A granted host is not a host pattern, or an address has no key of its own.
     #[error("{0}")]
     Grant(String),
     /// A recorded run that can't be replayed.
@@ -72,13 +72,13 @@ pub enum SetupError {
     Tools {
         /// The mistake, its place and the remedy.
         error: mswea_tools::ToolsError,
-        /// Where the bundles were set.
+        /// The place where the bundles were set.
         origin: Option<String>,
     },
     /// The workspace that the config describes can't be made.
     #[error("{0}")]
     Workspace(String),
-    /// No run can go on from a journal.
+    /// A run can't be continued, forked or replayed.
     #[error(transparent)]
     Earlier(#[from] super::earlier::EarlierError),
     /// The journal can't be written.

@@ -133,8 +133,8 @@ impl RunFiles {
         }
     }
 
-    /// The journal as the trajectory names it: the name alone if they stand side by side, as
-    /// that stays true when both are moved.
+    /// The path of the journal for the trajectory: only its name if both are in the same folder, so
+    /// that it stays valid when both are moved.
     pub fn journal_seen_from_trajectory(&self) -> &Path {
         match self.journal.file_name() {
             Some(name) if self.journal.parent() == self.trajectory.parent() => Path::new(name),
@@ -152,8 +152,9 @@ pub(crate) fn is_device(path: &Path) -> bool {
         || std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
 }
 
-/// `fix.traj.json` has `fix.events.jsonl`, and `traj.json` has `traj.events.jsonl`; any other name
-/// stays whole, so that `fix` and `fix.json` have journals of their own.
+/// The journal of `fix.traj.json` is `fix.events.jsonl`, and that of `traj.json` is
+/// `traj.events.jsonl`; other names keep their suffix, so that `fix` and `fix.json` have journals
+/// of their own.
 pub fn journal_beside(trajectory: &Path) -> PathBuf {
     let name = trajectory.file_name().unwrap_or_default();
     let bytes = name.as_bytes();
@@ -165,8 +166,8 @@ pub fn journal_beside(trajectory: &Path) -> PathBuf {
     trajectory.with_file_name(OsString::from_vec([&stem[..], JOURNAL].concat()))
 }
 
-/// The trajectory that belongs to the journal `journal`, if its name is one that
-/// [`journal_beside`] gives; one that was kept for a later run has its number behind it.
+/// The trajectory that belongs to the journal `journal`, if its name is one that [`journal_beside`]
+/// returns. A journal that was renamed for a later run has a number at its end.
 pub fn trajectory_beside(journal: &Path) -> Option<PathBuf> {
     let name = journal.file_name()?.as_bytes();
     let (name, number) = match name.iter().rposition(|byte| *byte == b'.') {

@@ -47,7 +47,7 @@ fn try_note(folder: &Path, run_id: &str, journal: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes the link of a run, and the digests of what was recorded of it.
+/// Removes the link of a run, and the digests of its record.
 pub fn forget(folder: &Path, run_id: &str) {
     if let Some(link) = link(folder, run_id)
         && std::fs::symlink_metadata(&link).is_ok_and(|it| it.is_symlink())
@@ -68,7 +68,7 @@ pub fn read(file: &Path) -> Option<(String, PathBuf)> {
     Some((run_id.to_owned(), journal))
 }
 
-/// The journal of a run that is noted in this folder or has its files in it, if there is one.
+/// The journal of a run that has a link or its files in this folder, if there is one.
 pub fn journal_of(folder: &Path, run_id: &str) -> Option<PathBuf> {
     let noted = link(folder, run_id).and_then(|link| read(&link));
     let own = is_plain(run_id).then(|| folder.join(format!("{run_id}.events.jsonl")));
@@ -78,7 +78,7 @@ pub fn journal_of(folder: &Path, run_id: &str) -> Option<PathBuf> {
         .find(|journal| journal.exists())
 }
 
-/// The id of a run that no other process can choose while this value lives.
+/// The id of a run that no other process can choose while this value exists.
 #[derive(Debug)]
 pub struct HeldRunId {
     path: PathBuf,
@@ -86,10 +86,11 @@ pub struct HeldRunId {
 }
 
 impl HeldRunId {
-    /// Holds an id, by a locked file in this folder, which is made.
+    /// Reserves an id, by a locked file in this folder, which is made if it is missing.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] if another process holds it; others if the file can't be made or locked.
+    /// [`io::ErrorKind::WouldBlock`] if another process has reserved it; the system's error if the
+    /// file can't be made or locked.
     pub fn hold(folder: &Path, run_id: &str) -> io::Result<Self> {
         if !is_plain(run_id) {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -109,7 +110,7 @@ impl HeldRunId {
             let locked = file.metadata()?;
             let is_same =
                 |now: &std::fs::Metadata| (now.dev(), now.ino()) == (locked.dev(), locked.ino());
-            // Else its holder has removed it before the lock was ours.
+            // Otherwise its owner has removed it before this process had the lock.
             if std::fs::symlink_metadata(&path).is_ok_and(|now| is_same(&now)) {
                 return Ok(Self { path, file });
             }
@@ -119,7 +120,7 @@ impl HeldRunId {
 
 impl Drop for HeldRunId {
     fn drop(&mut self) {
-        // Before the lock is released.
+        // Removed before the lock is released.
         let _ = std::fs::remove_file(&self.path);
         let _ = self.file.unlock();
     }
@@ -134,7 +135,7 @@ fn link(folder: &Path, run_id: &str) -> Option<PathBuf> {
     is_plain(run_id).then(|| folder.join(format!("{run_id}{LINK}")))
 }
 
-/// Whether an id can be part of a file's name: an id from a file may have any characters.
+/// Whether an id can be part of a file's name; an id in a file may have any characters.
 pub fn is_plain(run_id: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     !run_id.is_empty()
@@ -179,7 +180,7 @@ mod tests {
         drop(HeldRunId::hold(&state, "r-2").unwrap());
         drop(held);
         assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0);
-        // What a killed host has left is no obstacle.
+        // The file of a killed host does not prevent this.
         std::fs::write(state.join("r-1.held"), "").unwrap();
         HeldRunId::hold(&state, "r-1").unwrap();
     }

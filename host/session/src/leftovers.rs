@@ -1,4 +1,4 @@
-//! Ends the processes that the killed hosts of a run have left, before the run goes on.
+//! Ends the processes that the killed hosts of a run have left, before the run continues.
 
 use std::thread;
 
@@ -6,7 +6,7 @@ use mswea_core::Stop;
 use mswea_executor::leftovers::remove_processes_of_gone_hosts;
 use tokio::sync::oneshot;
 
-/// Processes that are being ended, on a thread of its own.
+/// A thread that is ending processes.
 #[derive(Debug)]
 pub(crate) struct Leftovers(oneshot::Receiver<()>);
 
@@ -30,7 +30,8 @@ impl Leftovers {
             work();
             let _ = done.send(());
         };
-        // Without a thread they are left: the guardian of their host, and `gc`, end them as well.
+        // Without a thread, the processes stay: the guardian of their host, and `gc`, will end
+        // them.
         if let Err(error) = thread::Builder::new()
             .name("leftovers".to_owned())
             .spawn(work)
@@ -40,8 +41,8 @@ impl Leftovers {
         Self(waiting)
     }
 
-    /// Waits until they are gone, some seconds at most. If the run is stopped, the wait ends, and the
-    /// thread goes on.
+    /// Waits until they have ended, for some seconds at most. If the run is stopped, this returns
+    /// early, and the thread continues.
     pub(crate) async fn gone(self, stop: &Stop) {
         tokio::select! {
             _ = self.0 => {}

@@ -94,8 +94,8 @@ impl Runtime {
         }
     }
 
-    /// Has the first run remove the processes and folders that killed hosts of this user have left on
-    /// this machine, on a thread of its own.
+    /// Makes the first run remove the processes and folders that killed hosts of this user have
+    /// left on this machine, on a thread of its own.
     #[must_use]
     pub fn sweeping(self) -> Self {
         Self {

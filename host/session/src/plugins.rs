@@ -22,9 +22,9 @@ use super::replayed::Replayed;
 use super::{Job, Runtime, SetupError, wiring};
 use load::NamedPlugin;
 
-/// What is needed to make the roles of one run.
+/// The inputs for making the roles of one run.
 pub struct RoleSetup<'a> {
-    /// What all runs of the process share.
+    /// The parts that all runs of the process share.
     pub runtime: &'a Runtime,
     /// The run.
     pub job: &'a Job<'a>,
@@ -45,7 +45,7 @@ pub struct StartedRoles {
     pub model: Box<dyn Model>,
     /// Parser, formatter, processors and policies.
     pub roles: shadow::RunRoles,
-    /// The plugins of `--shadow`, which get the same calls and change nothing.
+    /// Observers: the plugins of `--shadow`, which get the same calls and change nothing.
     pub onlookers: Vec<Box<dyn Onlooker>>,
     /// The prices of the model's tokens.
     pub prices: Prices,
@@ -53,12 +53,12 @@ pub struct StartedRoles {
     pub secrets: Vec<String>,
     /// Name, kind, version, digest and grants of each plugin, for the journal.
     pub report: Vec<Value>,
-    /// The journal that the run has to write to if there are onlookers: it passes the steps on to
-    /// them.
+    /// The journal that the run has to write to if there are onlookers: it passes the number of the
+    /// current step on to them.
     pub steps: Option<Arc<Steps>>,
 }
 
-/// The plugins by role, loaded and not yet configured.
+/// The plugins of `--plugin` and of the config's lists, by role.
 struct LoadedPlugins {
     adapter: Option<NamedPlugin>,
     parser: Option<NamedPlugin>,
@@ -67,7 +67,28 @@ struct LoadedPlugins {
     policies: Vec<NamedPlugin>,
 }
 
-/// The history processor that marks what may be cached.
+/// The model of a run, and a plugin for each role, not yet configured.
+struct ChosenPlugins {
+    choice: ModelChoice,
+    prices: Prices,
+    adapter: NamedPlugin,
+    parser: NamedPlugin,
+    formatter: NamedPlugin,
+    processors: Vec<NamedPlugin>,
+    policies: Vec<NamedPlugin>,
+}
+
+impl ChosenPlugins {
+    fn all(&self) -> Vec<&NamedPlugin> {
+        [&self.adapter, &self.parser, &self.formatter]
+            .into_iter()
+            .chain(&self.processors)
+            .chain(&self.policies)
+            .collect()
+    }
+}
+
+/// The history processor that adds the marks for the prompt cache.
 const CACHE_CONTROL: &str = "cache_control";
 
 impl RoleSetup<'_> {
@@ -77,6 +98,62 @@ impl RoleSetup<'_> {
     /// [`SetupError`] if a plugin can't be used, if the config names no model or no price for a cost
     /// limit, or if a grant is no host pattern.
     pub async fn make(&self, secrets: Arc<Secrets>) -> Result<StartedRoles, SetupError> {
+        let chosen = self.choose().await?;
+        self.warn_about_unused(&chosen.all());
+        let adapter = &chosen.adapter;
+        let (model, grants) = self.model(adapter, &chosen.choice, secrets).await?;
+        let mut report = vec![describe(adapter, RoleKind::ModelAdapter, Some(&grants))];
+
+        let parser = &chosen.parser;
+        let offer = self.offer(parser, RoleKind::ActionParser);
+        let recipe = self.recipe(parser, RoleKind::ActionParser, &offer)?;
+        let made = WasmParser::start(recipe).await;
+        let made_parser = made.map_err(|error| self.located(error))?;
+        report.push(describe(parser, RoleKind::ActionParser, None));
+        self.warn_about_prompts(&made_parser);
+        self.warn_about_tools(parser);
+
+        let formatter = &chosen.formatter;
+        let offer = self.offer(formatter, RoleKind::ObservationFormatter);
+        let recipe = self.recipe(formatter, RoleKind::ObservationFormatter, &offer)?;
+        let made = WasmFormatter::start(recipe).await;
+        let made_formatter = made.map_err(|error| self.located(error))?;
+        report.push(describe(formatter, RoleKind::ObservationFormatter, None));
+
+        let mut processors: Vec<Box<dyn Processor>> = Vec::new();
+        for plugin in &chosen.processors {
+            let offer = self.offer(plugin, RoleKind::HistoryProcessor);
+            let recipe = self.recipe(plugin, RoleKind::HistoryProcessor, &offer)?;
+            let made = WasmProcessor::start(recipe).await;
+            processors.push(Box::new(made.map_err(|error| self.located(error))?));
+            report.push(describe(plugin, RoleKind::HistoryProcessor, None));
+        }
+        let mut policies: Vec<Box<dyn Policy>> = Vec::new();
+        for plugin in &chosen.policies {
+            let recipe = self.recipe(plugin, RoleKind::ActionPolicy, &Value::Null)?;
+            let made = WasmPolicy::start(recipe).await;
+            policies.push(Box::new(made.map_err(|error| self.located(error))?));
+            report.push(describe(plugin, RoleKind::ActionPolicy, None));
+        }
+        let made = StartedRoles {
+            model,
+            roles: shadow::RunRoles {
+                parser: Box::new(made_parser),
+                formatter: Box::new(made_formatter),
+                processors,
+                policies,
+            },
+            onlookers: Vec::new(),
+            prices: chosen.prices,
+            secrets: grants.secrets,
+            report,
+            steps: None,
+        };
+        self.shadow(made).await
+    }
+
+    /// Chooses the model, and loads a plugin for each role.
+    async fn choose(&self) -> Result<ChosenPlugins, SetupError> {
         let config = self.job.config;
         let mut loaded = self.load_all().await?;
         // Loaded before the model's name is resolved, because the name may begin with the adapter's.
@@ -96,85 +173,39 @@ impl RoleSetup<'_> {
         let marks = |named: &NamedPlugin| &*named.plugin.name == CACHE_CONTROL;
         let is_wanted = config.model.set_cache_control.is_some() && !choice.no_cache_marks;
         if is_wanted && !loaded.processors.iter().any(marks) {
-            loaded
-                .processors
-                .push(self.load(CACHE_CONTROL, None).await?);
+            let cache_control = self.load(CACHE_CONTROL, None).await?;
+            loaded.processors.push(cache_control);
         }
         let prices = self.prices(&choice)?;
-        let adapter = match loaded.adapter {
-            Some(adapter) => adapter,
-            None => self.load(&choice.adapter, Some("pipeline.adapter")).await?,
-        };
-        let parser = match loaded.parser {
-            Some(parser) => parser,
-            None => {
-                self.load(&config.pipeline.parser, Some("pipeline.parser"))
-                    .await?
-            }
-        };
-        let formatter = match loaded.formatter {
-            Some(formatter) => formatter,
-            None => {
-                self.load(&config.pipeline.formatter, Some("pipeline.formatter"))
-                    .await?
-            }
-        };
-        let everyone: Vec<&NamedPlugin> = [&adapter, &parser, &formatter]
-            .into_iter()
-            .chain(&loaded.processors)
-            .chain(&loaded.policies)
-            .collect();
-        self.warn_about_unused(&everyone);
-        let mut report = Vec::new();
-        let (model, grants) = self.model(&adapter, &choice, secrets).await?;
-        report.push(describe(&adapter, RoleKind::ModelAdapter, Some(&grants)));
-
-        let offer = self.offer(&parser, RoleKind::ActionParser);
-        let recipe = self.recipe(&parser, RoleKind::ActionParser, &offer)?;
-        let made_parser = WasmParser::start(recipe)
-            .await
-            .map_err(|error| self.located(error))?;
-        report.push(describe(&parser, RoleKind::ActionParser, None));
-        self.warn_about_prompts(&made_parser);
-        self.warn_about_tools(&parser);
-
-        let offer = self.offer(&formatter, RoleKind::ObservationFormatter);
-        let recipe = self.recipe(&formatter, RoleKind::ObservationFormatter, &offer)?;
-        let made_formatter = WasmFormatter::start(recipe)
-            .await
-            .map_err(|error| self.located(error))?;
-        report.push(describe(&formatter, RoleKind::ObservationFormatter, None));
-
-        let mut processors: Vec<Box<dyn Processor>> = Vec::new();
-        for plugin in &loaded.processors {
-            let offer = self.offer(plugin, RoleKind::HistoryProcessor);
-            let recipe = self.recipe(plugin, RoleKind::HistoryProcessor, &offer)?;
-            let made = WasmProcessor::start(recipe).await;
-            processors.push(Box::new(made.map_err(|error| self.located(error))?));
-            report.push(describe(plugin, RoleKind::HistoryProcessor, None));
-        }
-        let mut policies: Vec<Box<dyn Policy>> = Vec::new();
-        for plugin in &loaded.policies {
-            let recipe = self.recipe(plugin, RoleKind::ActionPolicy, &Value::Null)?;
-            let made = WasmPolicy::start(recipe).await;
-            policies.push(Box::new(made.map_err(|error| self.located(error))?));
-            report.push(describe(plugin, RoleKind::ActionPolicy, None));
-        }
-        let made = StartedRoles {
-            model,
-            roles: shadow::RunRoles {
-                parser: Box::new(made_parser),
-                formatter: Box::new(made_formatter),
-                processors,
-                policies,
-            },
-            onlookers: Vec::new(),
+        let pipeline = &config.pipeline;
+        Ok(ChosenPlugins {
+            adapter: self
+                .or_load(loaded.adapter, &choice.adapter, "pipeline.adapter")
+                .await?,
+            parser: self
+                .or_load(loaded.parser, &pipeline.parser, "pipeline.parser")
+                .await?,
+            formatter: self
+                .or_load(loaded.formatter, &pipeline.formatter, "pipeline.formatter")
+                .await?,
+            processors: loaded.processors,
+            policies: loaded.policies,
+            choice,
             prices,
-            secrets: grants.secrets,
-            report,
-            steps: None,
-        };
-        self.shadow(made).await
+        })
+    }
+
+    /// The loaded plugin, else the one that the config's key `key` names.
+    async fn or_load(
+        &self,
+        loaded: Option<NamedPlugin>,
+        spec: &str,
+        key: &str,
+    ) -> Result<NamedPlugin, SetupError> {
+        match loaded {
+            Some(plugin) => Ok(plugin),
+            None => self.load(spec, Some(key)).await,
+        }
     }
 
     /// The prices of the model. They are looked up before the first query, so that a cost limit that
@@ -229,7 +260,7 @@ impl RoleSetup<'_> {
         Ok(loaded)
     }
 
-    /// Warns if the parser does not learn of the tools.
+    /// Warns if the parser does not get the commands of the tools.
     fn warn_about_tools(&self, parser: &NamedPlugin) {
         let schema = &parser.plugin.descriptor.config_schema;
         let takes = schema.pointer("/properties/commands").is_some();

@@ -1,4 +1,4 @@
-//! Makes a run of its config: its roles, its environment, and the first events of its journal.
+//! Makes a run from its config: its roles, its environment, and the first events of its journal.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl Runtime {
         prepared.begin().await
     }
 
-    /// As [`Self::prepare`], without the first line of the journal.
+    /// Like [`Self::prepare`], but without the first line of the journal.
     pub(crate) async fn prepared(
         &self,
         job: Job<'_>,
@@ -77,7 +77,7 @@ impl Runtime {
         if let Some(steps) = &roles.steps {
             context.journal = steps.clone();
         }
-        // Before the first action, which could read them from this process.
+        // Hidden before the first action, which could read them from this process.
         let secret_names = secret_names(config, &secrets, roles.secrets);
         secrecy::hide(&secret_names);
         let settings = settings(&job, own_files)?;
@@ -111,7 +111,7 @@ impl Runtime {
     pub(crate) fn expect_plugins(&self, job: &Job<'_>) {
         let pipeline = &job.config.pipeline;
         let adapter = resolve_model(job.config).ok().map(|choice| choice.adapter);
-        // In the order in which they will be asked for.
+        // In the order in which they will be loaded.
         let names = pipeline.processors.iter().chain(&pipeline.policies);
         let names = names.chain(job.plugins).chain(&adapter);
         let names = names.chain([&pipeline.parser, &pipeline.formatter]);
@@ -189,8 +189,8 @@ impl Runtime {
     }
 }
 
-/// The roles of the run, and the other runs in its folder, which are looked for meanwhile. A run that
-/// goes on or leaves another one is checked against both.
+/// Makes the roles of the run, and meanwhile searches for other runs in its folder. A continued run
+/// or a fork is checked against both.
 async fn checked_roles(
     setup: RoleSetup<'_>,
     secrets: &Arc<Secrets>,
@@ -240,7 +240,7 @@ fn environment_of(
     plan.executor()
 }
 
-/// The environment with the files of the run that goes on or that this one leaves, if there is one.
+/// Wraps the environment to restore the files of the earlier run, if there is one.
 fn placed(
     job: &Job<'_>,
     inner: Box<dyn Executor>,
@@ -277,7 +277,8 @@ impl PreparedRun {
     }
 }
 
-/// The state in which the run begins, and its first event. `redacted` is the config without secrets.
+/// The state with which the run begins, and its first event. `redacted` is the config without
+/// secrets.
 fn beginning(job: &Job<'_>, redacted: Value, plugins: Value) -> (State, Event) {
     match &job.from {
         Some(earlier) if earlier.forked().is_none() => {
@@ -404,7 +405,7 @@ pub(crate) fn secret_names(
     names
 }
 
-/// The commands that make the workspace ready, rendered.
+/// The rendered commands that prepare the workspace.
 async fn startup_commands(
     job: &Job<'_>,
     variables: &Variables,

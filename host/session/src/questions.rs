@@ -1,4 +1,5 @@
-//! Questions to the model of a config outside of any run: for the judges of several attempts at one task.
+//! Questions to the model of a config, outside of any run: for judges of several attempts at one
+//! task.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use mswea_run::{Inquiry, RunLimits, bug};
 use mswea_secrecy as secrecy;
 
 impl Runtime {
-    /// A model that can be asked, whose questions are recorded in the journal `journal`. Of the job, the
-    /// config's model, its limits and its plugins count; no environment is made.
+    /// A model that can be asked, whose questions are recorded in the journal `journal`. Only the
+    /// model, the limits and the plugins of the job's config are used; no environment is made.
     ///
     /// # Errors
     /// [`SetupError`] if the model can't be made, or if the journal can't be written.
@@ -33,7 +34,7 @@ impl Runtime {
         let secrets = Arc::new(keys::secrets(config));
         let redacted = config.redacted();
         let variables = self.variables(&job, &redacted, &secrets);
-        // The file is made once the model can be asked.
+        // The file is made only once the model can be asked.
         let context = Context {
             clock: job.clock.clone(),
             ..Context::new(front, Arc::new(MemoryJournal::new()), stop)

@@ -32,12 +32,12 @@ use sync::DiskSync;
 use writers::WriterShare;
 pub(crate) use writers::Writers;
 
-/// How long a pipe for the trajectory may accept no data.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest time in which a pipe for the trajectory may accept no data.
+const PIPE_TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// The longest wait at the end of a run for a file system that does not answer. Other runs of the
 /// process wait for the same permits to write.
-const FILE_PATIENCE: Duration = Duration::from_secs(120);
+const FILE_TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// How long a process that panics waits for a trajectory that is being written.
 const LAST_WAIT: Duration = Duration::from_secs(1);
@@ -333,8 +333,8 @@ impl RunRecord {
     /// [`Unwritten`] with the reason if the trajectory is not written.
     pub(crate) async fn finish(self: &Arc<Self>, stop: &Stop) -> Result<(), Unwritten> {
         let limit = match self.target.is_stream() {
-            true => PATIENCE,
-            false => FILE_PATIENCE,
+            true => PIPE_TIME_LIMIT,
+            false => FILE_TIME_LIMIT,
         };
         // After a stop, the wait is short.
         let patience = tokio::time::sleep(match stop.is_stopped() {
@@ -368,7 +368,7 @@ impl RunRecord {
 
     /// Called when the process is about to end: writes the trajectory, unless a thread is already
     /// writing it. Returns a text with its path for the user.
-    pub(crate) fn last_words(&self) -> String {
+    pub(crate) fn save_now(&self) -> String {
         let end = Instant::now() + LAST_WAIT;
         let writing = loop {
             match self.writing.try_lock() {

@@ -14,11 +14,12 @@ use super::{Earlier, Job, Runtime, SetupError};
 pub struct Replay {
     /// The history, without the message about the end.
     pub messages: Vec<Arc<Message>>,
-    /// The view of the history that the last query sent.
+    /// The view that the last query sent.
     pub view: Vec<Message>,
     /// The tools that were offered.
     pub tools: Vec<Tool>,
-    /// What the last query sent, if it was asked for and there is something, or why it can't be made.
+    /// The request of the last query, if it was asked for and there is one, or the reason why it
+    /// can't be made.
     pub request: Option<Result<HttpRequest, String>>,
     /// Why the replay stopped before the end of the recorded run.
     pub stopped: Option<String>,
@@ -35,9 +36,9 @@ pub struct Difference {
     pub replayed: Option<Value>,
 }
 
-/// Replays the run of `job.from` ([`Earlier::to_replay`]): what came from outside is taken from the
-/// journal, and what the plugins make of it is made anew. Nothing is sent, run or written. With `drafts` the adapter
-/// makes the request of the last query.
+/// Replays the run of `job.from` ([`Earlier::to_replay`]): data from outside is taken from the
+/// journal, and the results of the plugins are computed anew. No request is sent, no command runs,
+/// and no file is written. With `drafts`, the adapter makes the request of the last query.
 ///
 /// # Errors
 /// [`SetupError`](crate::SetupError) if a part of the config can't be used.
@@ -69,7 +70,7 @@ pub async fn replay(
 }
 
 impl Replay {
-    /// The first difference from the recorded run; times and costs don't count.
+    /// The first difference from the recorded run, except in times and costs.
     pub fn difference(&self, recorded: &Earlier) -> Option<Difference> {
         let mut recorded = recorded.state().messages.clone();
         recorded.retain(|message| message.role != "exit");

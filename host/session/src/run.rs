@@ -1,4 +1,4 @@
-//! One run from its job to its end, for programs with one run or with a thousand.
+//! Runs one job to its end, in programs with one run or with a thousand.
 
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
@@ -25,12 +25,13 @@ use super::{Job, Runtime};
 /// preparation. If the future is dropped, the run is aborted as by a `kill -9`: its processes are
 /// ended, and its journal has the events so far.
 ///
-/// A panic, in here or in `front`, ends this run only, with its work saved and its trajectory written
-/// ([`End::Crashed`], or [`RunOutcome::Crashed`] if the end panics too), in a program that unwinds. In one that does not (`panic = "abort"`) it is the
-/// end of the process; see [`Runtime::last_words`].
+/// In a program that unwinds, a panic in this function or in `front` ends only this run: its work
+/// is saved and its trajectory written ([`End::Crashed`], or [`RunOutcome::Crashed`] if the end
+/// panics, too). In a program that does not unwind (`panic = "abort"`), it ends the process; see
+/// [`Runtime::save_current_runs`].
 ///
-/// It needs a tokio runtime with time and I/O. Use the same one for all runs of `runtime`, because
-/// connections are kept open between them.
+/// The function needs a tokio runtime with time and I/O. Use the same runtime for all runs of
+/// `runtime`, because connections are kept open between them.
 ///
 /// # Examples
 /// `examples/embed` is a program with a hundred runs.
@@ -55,37 +56,7 @@ pub async fn run(
         Err(error) => return refused(error),
     };
     let _living = runtime.living(&record);
-    let files = record.files().clone();
-    let context = Context {
-        clock: job.clock.clone(),
-        ..Context::new(front.clone(), record.clone(), stop.clone())
-    };
-    let own_files = files.own_files();
-    let resumed = job
-        .from
-        .as_ref()
-        .filter(|earlier| earlier.forked().is_none());
-    // While the plugins are made ready.
-    let leftovers = resumed.map(|earlier| Leftovers::end(earlier.process_ids()));
-    let mut preparing = pin!(async {
-        front.show(&Progress::Recording {
-            trajectory: &files.trajectory,
-            journal: &files.journal,
-        });
-        runtime.prepared(job, context, person, &own_files).await
-    });
-    let preparing = async { caught(preparing.as_mut()).await.unwrap_or_else(crashed) };
-    // A run that has begun has files. So a first stop does not prevent that it begins whole, and ends it
-    // then.
-    let beginning = async {
-        let prepared = unless_stopped(&stop, preparing).await?;
-        tokio::select! {
-            biased;
-            begun = prepared.begin() => begun,
-            () = stop.stopped_twice() => Err(SetupError::Interrupted),
-        }
-    };
-    let agent = match beginning.await {
+    let agent = match begin(runtime, job, front, person, &record, &stop).await {
         Ok(agent) => agent,
         Err(error) => {
             let journal = record.journal();
@@ -96,10 +67,6 @@ pub async fn run(
             };
         }
     };
-    if let Some(leftovers) = leftovers {
-        // Before the first command of this process.
-        leftovers.gone(&stop).await;
-    }
     runtime.sweep();
     let outcome = outcome(agent, &record, &stop).await;
     let written = record.finish(&stop).await;
@@ -111,9 +78,54 @@ pub async fn run(
     }
 }
 
-/// Runs the loop to its end, and writes the trajectory repeatedly meanwhile. The loop itself handles a
-/// panic of a part ([`End::Crashed`]). One that is left, for example of the front when it is shown the
-/// end, is recorded here.
+/// Prepares and begins a run, unless it is stopped first. The processes of the same run in an
+/// earlier process have ended when this returns an agent.
+async fn begin(
+    runtime: &Runtime,
+    job: Job<'_>,
+    front: Arc<dyn Front>,
+    person: Arc<dyn Person>,
+    record: &Arc<RunRecord>,
+    stop: &Stop,
+) -> Result<Agent, SetupError> {
+    let files = record.files().clone();
+    let context = Context {
+        clock: job.clock.clone(),
+        ..Context::new(front.clone(), record.clone(), stop.clone())
+    };
+    let own_files = files.own_files();
+    let resumed = job
+        .from
+        .as_ref()
+        .filter(|earlier| earlier.forked().is_none());
+    // The processes are ended while the plugins are being prepared.
+    let leftovers = resumed.map(|earlier| Leftovers::end(earlier.process_ids()));
+    let mut preparing = pin!(async {
+        front.show(&Progress::Recording {
+            trajectory: &files.trajectory,
+            journal: &files.journal,
+        });
+        runtime.prepared(job, context, person, &own_files).await
+    });
+    let preparing = async { caught(preparing.as_mut()).await.unwrap_or_else(crashed) };
+    // A run that has begun has files. So a first stop during the beginning takes effect only after
+    // the beginning is complete.
+    let prepared = unless_stopped(stop, preparing).await?;
+    let agent = tokio::select! {
+        biased;
+        begun = prepared.begin() => begun?,
+        () = stop.stopped_twice() => return Err(SetupError::Interrupted),
+    };
+    if let Some(leftovers) = leftovers {
+        // The processes must have ended before the first command of this process.
+        leftovers.gone(stop).await;
+    }
+    Ok(agent)
+}
+
+/// Runs the loop to its end, and writes the trajectory repeatedly meanwhile. The loop itself
+/// handles a panic of a part ([`End::Crashed`]). A panic that it does not handle, for example of
+/// the front when it gets the end, is recorded here.
 async fn outcome(agent: Agent, record: &Arc<RunRecord>, stop: &Stop) -> RunOutcome {
     let mut running: Pin<Box<dyn Future<Output = Ended> + Send>> = Box::pin(agent.run());
     let ended = tokio::select! {
@@ -129,7 +141,7 @@ async fn outcome(agent: Agent, record: &Arc<RunRecord>, stop: &Stop) -> RunOutco
             RunOutcome::Ended(Box::new(ended))
         }
         Err(words) => {
-            // Its destructors end the run's processes, and wait for their end.
+            // The destructors end the run's processes, and wait for that.
             let gone = aside("ending", move || drop(running));
             tokio::select! {
                 _ = gone => {}
@@ -158,7 +170,7 @@ async fn reserve(
         clock: job.clock.clone(),
     };
     let writers = runtime.writers.clone();
-    // It may be on a file system that does not answer.
+    // The files may be on a file system that does not answer.
     let reserve = move || RunRecord::reserve(files, held, &run_id, front, &writers, settings);
     let reserved = aside("reserving", reserve).await;
     let record = reserved.ok_or_else(|| SetupError::Internal(bug("the files of a run")))?;
@@ -244,7 +256,7 @@ impl Front for Unwatched {
     fn show(&self, _: &Progress<'_>) {}
 }
 
-/// While this exists, [`Runtime::last_words`] includes its run.
+/// While this exists, [`Runtime::save_current_runs`] includes its run.
 struct Living<'a>(&'a Runtime, Arc<RunRecord>);
 
 impl Drop for Living<'_> {
@@ -264,7 +276,7 @@ impl Runtime {
     /// For the panic hook of a program that does not unwind: writes the trajectories of the current
     /// runs, and returns a line with the path of each. It takes a limited time, whatever thread has
     /// panicked.
-    pub fn last_words(&self) -> String {
+    pub fn save_current_runs(&self) -> String {
         // A thread that panicked may hold the lock.
         let Ok(living) = self.living.try_lock() else {
             return "what was recorded is in the journal".to_owned();
@@ -272,7 +284,7 @@ impl Runtime {
         match living.as_slice() {
             [] => "nothing was recorded yet".to_owned(),
             living => {
-                let words: Vec<String> = living.iter().map(|it| it.last_words()).collect();
+                let words: Vec<String> = living.iter().map(|it| it.save_now()).collect();
                 words.join("\n")
             }
         }

@@ -12,8 +12,8 @@ use mswea_core::Onlooker;
 use mswea_laboratory::experiment::{Shadow, ShadowError, ShadowSettings, Steps};
 use mswea_plugin_host::{RoleKind, WasmMaker};
 
-/// How long the end of a run waits for a candidate's remaining calls, if the limit of one call is
-/// not less.
+/// How long the end of a run waits for a candidate's remaining calls, unless the limit of one call
+/// is shorter.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
 struct Watch {

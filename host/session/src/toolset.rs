@@ -42,7 +42,7 @@ pub(super) fn read(job: &Job<'_>) -> Result<Option<Toolset>, SetupError> {
     Ok(Some(read))
 }
 
-/// Whose rules the run follows.
+/// The agent whose rules the run follows.
 pub(super) fn rules(config: &Config) -> AgentRules {
     match config.agent.rules.as_str() {
         "swe-agent" => AgentRules::SweAgent,
@@ -50,7 +50,7 @@ pub(super) fn rules(config: &Config) -> AgentRules {
     }
 }
 
-/// Where they are in the environment.
+/// The place of the tools in the environment.
 pub(super) fn place(config: &Config, task: &str, run_id: &str) -> ToolsPlace {
     let tools = &config.tools;
     ToolsPlace {
@@ -72,7 +72,8 @@ pub(super) fn place(config: &Config, task: &str, run_id: &str) -> ToolsPlace {
     }
 }
 
-/// The variables of templates that the tools add: their documentation, and the variables that they see.
+/// The variables that the tools add to templates: their documentation, and the tools' own
+/// variables.
 pub(super) fn variables(config: &Config, tools: Option<&Toolset>) -> Object {
     let Some(tools) = tools else {
         return Object::new();

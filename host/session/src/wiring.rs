@@ -19,7 +19,7 @@ pub fn seconds(seconds: f64) -> Duration {
 /// The prices of the run's model, and warnings for the user.
 ///
 /// # Errors
-/// When a price file that the user named or wrote can't be used.
+/// [`PriceError`] if a price file that the user named or wrote can't be used.
 pub fn prices(config: &Config, choice: &ModelChoice) -> Result<(Prices, Vec<String>), PriceError> {
     let model = &config.model;
     let sources = PriceSources {
@@ -123,9 +123,9 @@ pub fn config_variables(redacted: &Value) -> Object {
         .collect()
 }
 
-/// The variables that are set over those of the config: the task, the name of the `shell` of commands, and
-/// whether all commands share one (`shared_shell`). The environment adds its own, and the loop its
-/// counters.
+/// The variables that take precedence over those of the config: the task, the name of the `shell`
+/// of commands, and whether all commands share one (`shared_shell`). The environment adds its own
+/// variables, and the loop its counters.
 pub fn base_variables(config: &Config, task: &str) -> Object {
     let mut base = Object::new();
     base.insert("task".into(), task.into());

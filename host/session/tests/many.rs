@@ -62,7 +62,7 @@ fn every_run_ends_as_if_it_were_alone() {
             command.arg(program).env(ALONE, &full);
             command
         }
-        // Then only the trajectory can't be written.
+        // In this case only the trajectory can't be written.
         false => {
             let required = std::env::var("MSWEA_TEST_REQUIRE").unwrap_or_default();
             assert!(

@@ -1,4 +1,4 @@
-//! `resume` and `fork`: a run goes on from a recorded one.
+//! `resume` and `fork`: continue a recorded run, or begin a new one from it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use mswea_core::Progress;
 use mswea_run::journal::trajectory;
 use mswea_session::{Earlier, EarlierError, Job};
 
-/// What a recorded run goes on with: its config and plugins, with what the flags change.
+/// The config and the plugins with which a recorded run continues, with the changes of the flags.
 pub(super) struct Continuation {
     pub(super) layers: Layers,
     pub(super) config: Config,
@@ -30,8 +30,8 @@ pub(super) struct Continuation {
 }
 
 impl Continuation {
-    /// `anew`: for another run, with files of its own. `trusts`: the record needs no check, because the
-    /// user consents to it, or nothing is sent or run.
+    /// `anew`: a new run with files of its own is made. `trusts`: the record is not checked,
+    /// because the user consents to it, or because nothing is sent or run.
     pub(super) fn of(
         earlier: &mut Earlier,
         change: &ChangeArgs,
@@ -59,7 +59,7 @@ impl Continuation {
         })
     }
 
-    /// For a new run, whose trajectory goes to `output`; with its flags. Says what the record lacks.
+    /// For a new run, whose trajectory goes to `output`. Warns about data that the record lacks.
     fn anew(
         earlier: &mut Earlier,
         change: &ChangeArgs,
@@ -95,8 +95,8 @@ impl Continuation {
     }
 }
 
-/// Goes on with a run that has not submitted, or finishes what its killed host has left undone after
-/// that.
+/// Continues a run that has not submitted, or completes the end of a run that has submitted and
+/// whose host was killed.
 pub fn resume(args: &ResumeArgs) -> Result<RunEnd, Failure> {
     let journal = recorded(&args.run)?;
     let change = &args.change;
@@ -125,7 +125,7 @@ pub fn resume(args: &ResumeArgs) -> Result<RunEnd, Failure> {
     continuation.run(earlier, &run_id, &flags)
 }
 
-/// Goes on as the user wishes at the end of a run, until there is an end without a wish.
+/// Continues with new runs as long as the user asks for one at the end of a run.
 pub fn to_the_end(mut end: RunEnd) -> Result<ExitCode, Failure> {
     while let Some(switch) = end.switch.take() {
         let Switch {
@@ -173,7 +173,7 @@ pub fn fork(args: &ForkArgs) -> Result<RunEnd, Failure> {
     continuation.run(earlier, &mswea_session::new_run_id(), &flags)
 }
 
-/// Begins a new run with all of another one and a further message of the user.
+/// Begins a new run with all steps of another one and a further message of the user.
 pub fn go_on(args: &ContinueArgs) -> Result<RunEnd, Failure> {
     let id = run_id::chosen(args.run_id.as_deref())?;
     let journal = recorded(&args.run)?;
@@ -206,7 +206,7 @@ pub(super) fn recorded(named: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Says what is not recorded of a run.
+/// Warns about data of the run that is not recorded.
 pub(super) fn say_what_lacks(change: &ChangeArgs, earlier: &Earlier) {
     if let Some(lacks) = earlier.lacks() {
         output::remark(change.display, &lacks);
@@ -235,7 +235,7 @@ pub(super) fn refused(error: EarlierError) -> Failure {
     Failure::usage(error.to_string())
 }
 
-/// What is in the place of the trajectory must be this run's own.
+/// Checks that the existing file in place of the trajectory belongs to this run.
 fn check_trajectory(earlier: &Earlier) -> Result<(), Failure> {
     let path = earlier.files().trajectory;
     if std::fs::symlink_metadata(&path).is_err() {
@@ -253,13 +253,13 @@ fn check_trajectory(earlier: &Earlier) -> Result<(), Failure> {
     )))
 }
 
-/// The recorded config with what the flags change; `anew`: for another run, with files of its own.
+/// The recorded config with the changes of the flags; `anew`: for a new run with files of its own.
 pub(super) fn layers(earlier: &Earlier, flags: &RunArgs, anew: bool) -> Result<Layers, Failure> {
     let mut config = earlier.config().clone();
     let mini = config
         .get("mini")
         .is_some_and(|it| *it == Value::Bool(true));
-    // Files of the earlier run.
+    // The files of the earlier run stay.
     for (section, key) in [("agent", "output_path"), ("run", "atif_path")] {
         if anew && let Some(keys) = config.get_mut(section).and_then(Value::as_object_mut) {
             keys.remove(key);

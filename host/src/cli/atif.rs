@@ -1,4 +1,5 @@
-//! The run in ATIF at its end, and what all exports need: the secrets to blank, and a file that is there whole.
+//! Writes the run in ATIF at its end. Has functions for all exports, too: the secrets to be
+//! removed, and writing a file completely.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -18,7 +19,7 @@ use serde_json::Value;
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 
-/// Writes the run in ATIF where the config wants it. A failure is none of the run.
+/// Writes the run in ATIF if the config asks for it. A failure is only a warning.
 pub(super) fn at_the_end(section: &RunSection, journal: Option<&Path>) {
     let (Some(path), Some(journal)) = (&section.atif_path, journal) else {
         return;
@@ -37,8 +38,8 @@ pub(super) fn at_the_end(section: &RunSection, journal: Option<&Path>) {
     }
 }
 
-/// A recorded run without secrets, also without those in the files that its configs name. The journal is read event by
-/// event.
+/// A recorded run without secrets, including those in the files that its configs name. The journal
+/// is read event by event.
 pub(super) fn clean_run(journal: &Path) -> Result<Conversation, Failure> {
     let (mut reader, mut configs) = (ConversationReader::default(), Vec::new());
     let read = Earlier::each(journal, |record| {
@@ -61,7 +62,7 @@ pub(super) fn secrets() -> SecretValues {
     SecretValues::new(of_this_process())
 }
 
-/// The same, and those in the secrets file that the config of a run names.
+/// The same secrets, and those in the secrets file that the config of a run names.
 pub(super) fn secrets_of(config: &Value) -> SecretValues {
     match secrets_file(config) {
         Some(path) => SecretValues::new(of_this_process().chain(secrets_in_file(path))),
@@ -74,7 +75,7 @@ fn secrets_file(config: &Value) -> Option<PathBuf> {
     path.map(PathBuf::from)
 }
 
-/// The secrets in a file. One that may not be used is named.
+/// The secrets in a file. Warns about a file that may not be used.
 pub(super) fn secrets_in_file(path: PathBuf) -> Vec<String> {
     secrets_read(path).unwrap_or_else(|warning| {
         output::warning(&warning);
@@ -82,7 +83,7 @@ pub(super) fn secrets_in_file(path: PathBuf) -> Vec<String> {
     })
 }
 
-/// The same.
+/// The secrets in a file.
 ///
 /// # Errors
 /// A warning if the file may not be used.
@@ -101,8 +102,8 @@ fn of_this_process() -> impl Iterator<Item = String> {
     secret.filter_map(|(_, value)| value.into_string().ok())
 }
 
-/// Puts the file in place when it is whole. What is there and is no file (a pipe, a terminal) is written to, and a
-/// link stays a link.
+/// Replaces the file once it is complete. An existing pipe or terminal is written to, and a link
+/// stays a link.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     const STDOUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
     if STDOUT.iter().any(|it| path == Path::new(it)) {
@@ -110,7 +111,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     }
     let put = || {
         if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
-            // A pipe that nobody reads is an error, and not waited for.
+            // A pipe without a reader is an error; the open does not wait for one.
             let mut open = OpenOptions::new();
             let mut there = open.write(true).custom_flags(libc::O_NONBLOCK).open(path)?;
             rustix::io::ioctl_fionbio(&there, false)?;

@@ -43,7 +43,7 @@ pub struct Demo {
 /// and checks that its test fails.
 ///
 /// # Errors
-/// When git or a shell is missing, or `dir` can't be written.
+/// [`anyhow::Error`] if git or a shell is missing, or `dir` can't be written.
 pub fn prepare(dir: &Path) -> anyhow::Result<Demo> {
     let repo = dir.join("slugify");
     fs::create_dir(&repo).with_context(|| format!("can't create `{}`", repo.display()))?;
@@ -117,8 +117,8 @@ is asked.
     .to_owned()
 }
 
-/// Git without any settings of the machine or its user: they may ask for signatures, hooks,
-/// another editor, or name another repository.
+/// Runs git without the settings of the machine and its user, which may ask for signatures, hooks
+/// or another editor, or name another repository.
 fn git(repo: &Path, arguments: &[&str]) -> anyhow::Result<()> {
     let mut command = Command::new("git");
     for (name, _) in std::env::vars_os() {
@@ -131,7 +131,8 @@ fn git(repo: &Path, arguments: &[&str]) -> anyhow::Result<()> {
         .env("GIT_CONFIG_SYSTEM", "/dev/null")
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("GIT_TERMINAL_PROMPT", "0")
-        // Git before 2.32 does not know GIT_CONFIG_GLOBAL: it looks in these two.
+        // Git before 2.32 does not know `GIT_CONFIG_GLOBAL`, and reads its settings from these two
+        // folders.
         .env("HOME", "/dev/null")
         .env("XDG_CONFIG_HOME", "/dev/null")
         .args(["-c", "init.defaultBranch=main"])

@@ -1,5 +1,5 @@
-//! `doctor`: shows what works on this machine, and the remedies for the rest. `self check` shows the same, and
-//! whether the program itself is whole.
+//! `doctor`: prints what works on this machine, and the remedies for the rest. `self check` prints
+//! the same, and checks the installed program.
 
 mod checks;
 mod program;
@@ -34,9 +34,9 @@ struct DoctorReport {
     /// The checks of the program itself; none with `doctor`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     program: Vec<Probe>,
-    /// Where commands can run.
+    /// The environments for commands.
     executors: Vec<Probe>,
-    /// The checks of what the program and its commands need.
+    /// The checks of other requirements of the program and its commands.
     machine: Vec<Probe>,
 }
 

@@ -16,10 +16,10 @@ pub fn load() {
     }
 }
 
-/// Reads a file of this kind. A variable of the process has precedence.
+/// Reads a file in this format. A variable of the process has precedence.
 ///
 /// # Errors
-/// If it can't be read.
+/// The system's error if it can't be read.
 pub(super) fn read(path: &Path) -> std::io::Result<()> {
     read_those(path, |_| true).map(drop)
 }
@@ -31,15 +31,15 @@ pub(super) struct ReadVariables {
     pub(super) left_out: Vec<String>,
 }
 
-/// Reads the keys, tokens and passwords of a file of this kind.
+/// Reads the keys, tokens and passwords in a file of this format.
 ///
 /// # Errors
-/// If it can't be read.
+/// The system's error if it can't be read.
 pub(super) fn read_secrets(path: &Path) -> std::io::Result<ReadVariables> {
     read_those(path, secrecy::looks_secret)
 }
 
-/// Reads the variables whose names are wanted.
+/// Reads the variables whose names are accepted by `is_wanted`.
 fn read_those(path: &Path, is_wanted: impl Fn(&str) -> bool) -> std::io::Result<ReadVariables> {
     let text = regular_file::read_text(path, regular_file::SETTINGS)?;
     let mut read = ReadVariables::default();
@@ -68,7 +68,7 @@ fn read_those(path: &Path, is_wanted: impl Fn(&str) -> bool) -> std::io::Result<
     Ok(read)
 }
 
-/// Where it is; none without a home.
+/// The path of the file; none without a home.
 pub(super) fn path() -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).filter(|folder| !folder.is_empty());
     let folder = match folder("MSWEA_GLOBAL_CONFIG_DIR") {
@@ -82,7 +82,7 @@ pub(super) fn path() -> Option<PathBuf> {
     Some(folder.join(".env"))
 }
 
-/// A line of such a file, as python-dotenv writes and people edit them: `NAME='value'`.
+/// A line of such a file, as python-dotenv writes it and people edit it: `NAME='value'`.
 fn parse(line: &str) -> Result<Option<(&str, String)>, &'static str> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
@@ -100,7 +100,7 @@ fn parse(line: &str) -> Result<Option<(&str, String)>, &'static str> {
     let value = value.trim();
     let value = match value.chars().next() {
         Some(quote @ ('\'' | '"')) => unquote(&value[1..], quote)?,
-        // A comment needs a blank before it: keys and addresses may hold a `#`.
+        // A comment needs a blank before it, because keys and addresses may contain a `#`.
         _ => match value.find(" #") {
             Some(end) => value[..end].trim_end().to_owned(),
             None => value.to_owned(),

@@ -1,8 +1,8 @@
-//! Exit codes: what a script learns from `$?`. They are interface, so they never change.
+//! Exit codes. Scripts depend on them, so they never change.
 
 use mswea_core::{End, ModelFailure};
 
-/// How the process ends.
+/// How the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ExitCode {
@@ -22,16 +22,16 @@ pub enum ExitCode {
     Environment = 6,
     /// A plugin could not be loaded or failed.
     Plugin = 7,
-    /// A worker of a batch had to stop, and has given back what it had claimed: it is to be started again.
+    /// A worker of a batch had to stop, and has given up its claims: it should be started again.
     GivenBack = 75,
     /// Ended by a signal.
     Interrupted = 130,
 }
 
-/// Which of the endings a script can tell apart.
+/// Which ends have exit codes of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ExitCodes {
-    /// All exit statuses; each kind has an exit code of its own.
+    /// All exit statuses: each kind has an exit code of its own.
     #[default]
     Mswea,
     /// As with mini-swe-agent: 0 however the run ended, 1 if an error ended it
@@ -39,7 +39,7 @@ pub enum ExitCodes {
 }
 
 impl ExitCodes {
-    /// The code of a run that ended so.
+    /// The exit code of a run with this end.
     pub fn of_run(self, end: &End) -> ExitCode {
         match (self, ExitCode::from(end)) {
             (Self::Mswea, code) => code,
@@ -94,7 +94,8 @@ impl From<&End> for ExitCode {
             End::RepeatedFormatError => Self::Format,
             End::Interrupted => Self::Interrupted,
             End::Environment { .. } => Self::Environment,
-            // Templates are config: one that names an unknown variable shows when the run begins.
+            // Templates are part of the config: an unknown variable in one is found when the run
+            // begins.
             End::Template { .. } => Self::Usage,
             End::Plugin { .. } => Self::Plugin,
             End::Query { class, .. } => Self::from(class),
@@ -112,7 +113,7 @@ impl From<&ModelFailure> for ExitCode {
         match failure {
             ModelFailure::Plugin => Self::Plugin,
             ModelFailure::Interrupted => Self::Interrupted,
-            // `Refused` too: its usual cause is a missing key.
+            // `Refused` is included, because its usual cause is a missing key.
             _ => Self::Provider,
         }
     }
@@ -135,7 +136,7 @@ mod tests {
         assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7, 130]);
     }
 
-    /// What the run's code is, ours and mini-swe-agent's.
+    /// The exit codes of all ends, those of this host and of mini-swe-agent.
     #[test]
     fn ends() {
         let query = |class| End::Query {

@@ -38,7 +38,7 @@ pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The run, of whichever file it is, without secrets.
+/// The run in a file of any supported format, without secrets.
 fn conversation(named: &Path) -> Result<Conversation, Failure> {
     let Some(value) = foreign(named) else {
         return clean_run(&recorded(named)?);
@@ -52,9 +52,9 @@ fn conversation(named: &Path) -> Result<Conversation, Failure> {
     Ok(run)
 }
 
-/// A trajectory of ATIF or SWE-agent; none if the file is something else.
+/// A trajectory of ATIF or SWE-agent; none for any other file.
 fn foreign(path: &Path) -> Option<Value> {
-    // The name of a journal. It may be large, and is not read twice.
+    // A journal's name: the file is not parsed here, because it may be large.
     if path.extension()? != "json" && path.extension()? != "traj" {
         return None;
     }

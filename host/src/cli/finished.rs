@@ -1,5 +1,5 @@
-//! `resume` of a run that has submitted and recorded its end, and whose host was killed before the rest
-//! was done: the trajectory, the submission on stdout, and `run.on_end`.
+//! `resume` of a run that has submitted and recorded its end, and whose host was killed before it
+//! wrote the trajectory, printed the submission and ran `run.on_end`.
 
 use super::args::ChangeArgs;
 use super::front::CliFront;
@@ -11,7 +11,7 @@ use mswea_session::Earlier;
 
 use super::exit::ExitCode;
 
-/// Does what is missing; nothing is sent, and no command but `run.on_end` runs.
+/// Does what is missing. No request is sent, and no command but `run.on_end` runs.
 pub(super) fn finish(
     earlier: &Earlier,
     change: &ChangeArgs,

@@ -1,11 +1,12 @@
-//! What to set before the first run: told to a user at a terminal when there is no model or no key.
+//! Instructions before the first run: printed for a user at a terminal if the model or its key is
+//! missing.
 
 use super::exit::ExitCode;
 use super::output::Failure;
 use mswea_config::{Config, PROVIDERS, resolve_model};
 use mswea_provider::{Secrets, process_environment};
 
-/// A model to begin with, for the providers whose keys most users have.
+/// A suggested model for each provider whose key most users have.
 pub(super) const MODELS: &[(&str, &str)] = &[
     ("ANTHROPIC_API_KEY", "anthropic/claude-sonnet-4-5"),
     ("OPENAI_API_KEY", "openai/gpt-5"),
@@ -20,10 +21,10 @@ fn secrets(config: &Config) -> Secrets {
     )
 }
 
-/// Whether the model of this config has a provider, and its key is there.
+/// Checks that the model of this config has a provider, and that its key is set.
 ///
 /// # Errors
-/// What is wrong.
+/// A message with the missing value, or the mistake in the model's name.
 pub(super) fn check_model(config: &Config) -> Result<(), String> {
     let choice = resolve_model(config).map_err(|error| error.to_string())?;
     match choice.api_key_env {
@@ -34,10 +35,11 @@ pub(super) fn check_model(config: &Config) -> Result<(), String> {
     }
 }
 
-/// What is missing for a run with this config: five lines.
+/// Checks that this config has a model and a key; otherwise, the error has five lines of
+/// instructions.
 ///
 /// # Errors
-/// Those lines, if something is missing.
+/// [`Failure`] with these lines, if the model or the key is missing.
 pub(super) fn check(config: &Config) -> Result<(), Failure> {
     let secrets = secrets(config);
     let is_set = |name: &str| matches!(secrets.get(name), Ok(Some(_)));
@@ -62,7 +64,7 @@ pub(super) fn check(config: &Config) -> Result<(), Failure> {
             ),
             _ => return Ok(()),
         },
-        // The error is told where the config is used.
+        // The error is reported where the config is used.
         Err(_) => return Ok(()),
     };
     let mut keys: Vec<&str> = PROVIDERS.iter().flat_map(|it| it.keys).copied().collect();

@@ -27,17 +27,18 @@ pub fn check() -> Result<(), Failure> {
     }
 }
 
-/// Allows as many open files as this process may have: each of many runs needs some files and pipes.
+/// Raises the limit of open files as far as allowed, because each of many runs needs some files and
+/// pipes.
 pub fn raise_open_files() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // It may be forbidden; then a run that needs more files fails with an error.
+    // Raising it may be forbidden; then a run that needs more files fails with an error.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Lets a write fail that would make a file larger than it may be (`ulimit -f`): by default, the
+/// Makes a write fail that would exceed the limit of a file's size (`ulimit -f`); by default, the
 /// kernel ends the program. Commands get the default back when they are started.
 pub fn survive_large_files() {
-    // SAFETY: this has a signal ignored, and uses no memory of this process.
+    // SAFETY: this makes the process ignore a signal, and uses no memory of this process.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }

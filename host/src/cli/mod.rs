@@ -53,7 +53,7 @@ use args::{
 
 /// The whole program, from arguments to exit code.
 pub fn main() -> ExitCode {
-    // The stack of the first thread can be too small for it (`ulimit -s`).
+    // The stack of the first thread can be too small for the parser (`ulimit -s`).
     let parsed = on_a_thread(Cli::try_parse).unwrap_or_else(|_| Cli::try_parse());
     let cli = match parsed {
         Ok(cli) => cli,
@@ -76,11 +76,11 @@ pub fn main() -> ExitCode {
         }
     };
     if let Some(HostCommand::Guard { run_id }) = &cli.command {
-        // Before anything else, so that the guardian stays small and prints nothing.
+        // Done before anything else, so that the guardian stays small and prints nothing.
         mswea_executor::guard::run(run_id, gc::after_host);
         return ExitCode::SUCCESS;
     }
-    // Before there is a second thread, and before anything is started.
+    // Done while there is only one thread, and before anything is started.
     plugins::withdraw_key();
     plugins::compile::in_processes();
     let display = match &cli.command {
@@ -118,8 +118,9 @@ pub fn main() -> ExitCode {
     code.into()
 }
 
-/// Does the program's work on a second thread, and waits. The kernel gives a signal to the first thread, also
-/// while this one is blocked by a file system that does not answer; so nothing that can block is done there.
+/// Does the program's work on a second thread, and waits. The kernel delivers signals to the first
+/// thread, even while the second one is blocked by a file system that does not answer; so the first
+/// thread does nothing that can block.
 fn off_the_first_thread(
     work: impl FnOnce() -> Result<exit::ExitCode, Failure> + Send,
 ) -> Result<exit::ExitCode, Failure> {
@@ -133,12 +134,13 @@ fn off_the_first_thread(
     })
 }
 
-/// Does `work` on a thread with a stack that the limit of the first one's does not bound, and waits for its end.
+/// Does `work` on a thread whose stack does not depend on the limit of the first thread's, and
+/// waits for its end.
 ///
 /// # Errors
-/// If no thread can be started.
+/// The system's error if no thread can be started.
 fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
-    // As the first thread has by default.
+    // The default size of the first thread's stack.
     const STACK: usize = 8 << 20;
     let thread = thread::Builder::new()
         .name("main".to_owned())
@@ -149,7 +151,7 @@ fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
     })
 }
 
-/// Does what the command line says.
+/// Runs the command of the command line.
 fn run_command(cli: Cli) -> Result<exit::ExitCode, Failure> {
     match cli.command {
         None => run::run(&cli.run).and_then(again::to_the_end),

@@ -11,7 +11,7 @@ use super::exit::ExitCode;
 use super::front::{Colour, LogLine, Look, PlainFormat, say};
 use mswea_text::harmless;
 
-/// The most threads of many runs: agents mostly wait.
+/// The most threads for many runs, because agents mostly wait.
 const MOST_THREADS: usize = 8;
 
 /// The failure of a command.
@@ -61,7 +61,7 @@ pub fn error(message: &str) {
     say(&format!("{prefix}{}\n", harmless(message.trim_end())));
 }
 
-/// Prints a text for people, unless the flags ask for less or for JSON.
+/// Prints a text for users, unless the flags ask for less or for JSON.
 pub fn remark(display: DisplayArgs, text: &str) {
     if !display.quiet && !display.json {
         note(text);
@@ -125,7 +125,8 @@ pub fn runtime() -> Result<Runtime, Failure> {
     built(tokio::runtime::Builder::new_current_thread())
 }
 
-/// The runtime of commands that have many runs: the loops of one thread could not use more than one processor.
+/// The runtime of commands with many runs: with all loops on one thread, they could not use more
+/// than one processor.
 pub fn runtime_for_many() -> Result<Runtime, Failure> {
     let processors = available_parallelism().map_or(1, usize::from);
     if processors == 1 {

@@ -1,10 +1,11 @@
 //! A panic of the host, in any thread, ends the program. The recorded events of the run are not
 //! lost.
 //!
-//! This program has one run, and its release does not unwind (see `ARCHITECTURE.md`, *Building*),
-//! so no destructor runs, in any profile: the hook writes the trajectory, prints its path, and ends
-//! the process. The guardian ends the processes of the run when the host has ended. A program with
-//! many runs unwinds instead; there a panic ends only one run (`session::run`).
+//! This program, whose release does not unwind (see `ARCHITECTURE.md`, *Building*), runs no
+//! destructor after a panic, in any profile: the hook writes the trajectories of the current runs
+//! (`batch run` has many), prints their paths, and ends the process. The guardian ends the processes
+//! of the runs when the host has ended. In a program that unwinds, a panic ends only one run
+//! (`session::run`).
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::Write as _;
@@ -17,78 +18,75 @@ use std::time::Duration;
 use super::exit::ExitCode;
 use super::{front, output, person};
 
-/// The time limit of `last_words`: the thread that panicked may hold a lock that it needs.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time limit of `save`: the thread that panicked may hold a lock that it needs.
+const SAVE_TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// The same if the file system of the trajectory may hang.
+/// The time limit of `save` if the file system of the trajectory may hang.
 const BLOCKED: Duration = Duration::from_secs(2);
 
 /// Saves the data of the runs of this process; returns where they are.
-type LastWords = Arc<dyn Fn() -> String + Send + Sync>;
+type SaveRuns = Arc<dyn Fn() -> String + Send + Sync>;
 
-static LAST_WORDS: Mutex<Option<LastWords>> = Mutex::new(None);
+static SAVE: Mutex<Option<SaveRuns>> = Mutex::new(None);
 
-/// Makes a panic end the program, after `last_words` has saved the data and printed its place.
-pub fn on_panic(last_words: impl Fn() -> String + Send + Sync + 'static) {
-    let last_words: LastWords = Arc::new(last_words);
-    *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = Some(last_words.clone());
+/// Makes a panic end the program, after `save` has saved the data and printed its place.
+pub fn on_panic(save: impl Fn() -> String + Send + Sync + 'static) {
+    let save: SaveRuns = Arc::new(save);
+    *SAVE.lock().unwrap_or_else(PoisonError::into_inner) = Some(save.clone());
     let is_ending = AtomicBool::new(false);
     std::panic::set_hook(Box::new(move |info| {
         if is_ending.swap(true, Ordering::Relaxed) {
-            // A second panic, of another thread or of `last_words`: the process is ending already.
-            thread::sleep(PATIENCE * 2);
+            // A second panic, of another thread or of `save`: the process is ending already.
+            thread::sleep(SAVE_TIME_LIMIT * 2);
             return;
         }
         let told = [
             told(info),
             "this is a bug in mswea-host, please report it".to_owned(),
         ];
-        speak(told, Some(last_words.clone()), PATIENCE);
+        print_errors(told, Some(save.clone()), SAVE_TIME_LIMIT);
         std::process::exit(i32::from(ExitCode::Failed.code()));
     }));
 }
 
-/// Ends the program while the thread of the loops is blocked in the kernel, where no stop reaches it. What is
-/// recorded stays: every event is in the journal before it takes effect. The guardian ends the processes of
-/// the runs.
+/// Ends the program while the thread of the loops is blocked in the kernel, where no stop reaches
+/// it. The recorded events are not lost: each is in the journal before it takes effect. The guardian
+/// ends the processes of the runs.
 pub fn end_blocked() -> ! {
     let told = "the program has not answered to the signal, because a file system that it uses hangs (a network file system whose server is gone?)";
-    let last_words = LAST_WORDS
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone();
-    speak([told.to_owned()], last_words, BLOCKED);
+    let save = SAVE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    print_errors([told.to_owned()], save, BLOCKED);
     // SAFETY: ends the process. Handlers of its end could wait for the blocked thread.
     unsafe { libc::_exit(i32::from(ExitCode::Interrupted.code())) }
 }
 
-/// Gives the terminal back, and prints these errors, the last of them with the place of the data. This is done
-/// on another thread, because this one, or one that is blocked, may hold locks that it needs.
-fn speak<const N: usize>(told: [String; N], last_words: Option<LastWords>, limit: Duration) {
+/// Restores the terminal, and prints these errors, and then the place of the saved data. This
+/// happens on another thread, because this one may hold locks that are needed.
+fn print_errors<const N: usize>(told: [String; N], save: Option<SaveRuns>, limit: Duration) {
     let (done, waiting) = mpsc::channel();
     let alone = told.join("\n");
-    let speak = move || {
+    let print_errors = move || {
         if person::give_back() {
             front::say(front::RELEASE);
         }
         for told in told {
             output::error(&told);
         }
-        if let Some(last_words) = last_words {
-            output::error(&last_words());
+        if let Some(save) = save {
+            output::error(&save());
         }
         front::settle();
         let _ = done.send(());
     };
-    match thread::Builder::new().spawn(speak) {
+    match thread::Builder::new().spawn(print_errors) {
         Ok(_) => drop(waiting.recv_timeout(limit)),
         // No thread can be started, so none prints either.
         Err(_) => drop(writeln!(std::io::stderr(), "error: {alone}")),
     }
 }
 
-/// What `work` returns. If it panics, which is the fault of what it reads, `told` says so and the program ends:
-/// the release does not unwind. Only while there is no run, and no other thread.
+/// Calls `work`, which panics only if its input is bad. Then `told` is printed and the program ends,
+/// because the release does not unwind. Must be called while there is no run and no other thread.
 pub fn blaming<T>(told: String, work: impl FnOnce() -> T) -> T {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -141,7 +139,7 @@ mod tests {
         match thread.as_str() {
             "other" => drop(thread::spawn(bug).join()),
             "holding" => {
-                // `last_words` needs this lock, which is free only after the thread has ended.
+                // `save` needs this lock, which is free only after the thread has ended.
                 let _held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
                 bug();
             }

@@ -1,4 +1,4 @@
-//! Running a task, and the demo that runs one without a model.
+//! Runs a task, or the demo, which needs no model.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub fn run(args: &RunArgs) -> Result<RunEnd, Failure> {
     let typed = args.task.clone().or_else(|| config.run.task.clone());
     let front = front::make(&args.display);
     let person = attend(&config, &args.person, &*front)?;
-    // A plugin may be an adapter that needs neither.
+    // A plugin may be an adapter that needs neither a model nor a key.
     if person.is_some() && args.plugins.is_empty() {
         first_steps::check(&config)?;
     }
@@ -88,7 +88,7 @@ fn asked_task(person: &Attendant) -> Result<Option<String>, Failure> {
     })
 }
 
-/// The options that these flags set.
+/// The options of these flags.
 pub(super) fn process_options(args: &RunArgs) -> ProcessOptions<'_> {
     ProcessOptions {
         plugins: &args.plugins,
@@ -130,7 +130,7 @@ pub(super) fn warn(layers: &Layers, display: DisplayArgs, front: &dyn CliFront) 
     }
 }
 
-/// Who looks on, and what is shown.
+/// The person and the front of a run.
 pub(super) struct Audience<'a> {
     pub(super) front: &'a Arc<dyn CliFront>,
     /// The user who is asked, if there is one.
@@ -138,10 +138,10 @@ pub(super) struct Audience<'a> {
     pub(super) display: DisplayArgs,
 }
 
-/// How a run has ended.
+/// How a run ended.
 pub(super) struct RunEnd {
     pub(super) code: ExitCode,
-    /// The user goes on.
+    /// The user's wish to continue, if any.
     pub(super) switch: Option<Switch>,
 }
 
@@ -151,7 +151,7 @@ impl From<ExitCode> for RunEnd {
     }
 }
 
-/// What the user goes on with.
+/// A run with which the user continues.
 pub(super) struct Switch {
     pub(super) journal: PathBuf,
     pub(super) next: NextRun,
@@ -205,7 +205,7 @@ pub(super) fn finish(
     )?;
     let mut end = RunEnd::from(done.code);
     end.switch = Switch::of(person.as_deref(), &done, options, audience.display);
-    // With another model the same run goes on: it has not ended yet.
+    // The same run continues with another model, so it has not ended yet.
     if let Some(NextRun::Model(_)) = end.switch.as_ref().map(|it| &it.next) {
         return Ok(end);
     }
@@ -367,7 +367,8 @@ pub(super) fn execute(
     )
 }
 
-/// Makes what work needs that ends as one run does, and does it: the runtime, the signals, the end.
+/// Runs `work` to its end with a tokio runtime, the stops of signals, and the end of a run: the
+/// remaining output and the exit code.
 pub(super) fn drive(
     options: &ProcessOptions<'_>,
     front: &Arc<dyn CliFront>,
@@ -375,8 +376,8 @@ pub(super) fn drive(
     work: impl AsyncFnOnce(Arc<Runtime>, Stop, Arc<dyn Person>) -> session::Done,
 ) -> Result<RunResult, Failure> {
     let runtime = Arc::new(Runtime::new(options.cache.clone()).sweeping());
-    let last_words = runtime.clone();
-    panics::on_panic(move || last_words.last_words());
+    let saving = runtime.clone();
+    panics::on_panic(move || saving.save_current_runs());
     let tokio = output::runtime()?;
     let done = tokio.block_on(async {
         let (watched, stop, person) = watched(attendant);
@@ -387,12 +388,12 @@ pub(super) fn drive(
         runtime.swept(&stop).await;
         conclude(done, options, &**front, &stop).await
     });
-    // A removal that has not ended is aborted with the process.
+    // A removal that has not ended is aborted when the process ends.
     tokio.shutdown_background();
     done
 }
 
-/// Watches for signals; with the stops, and the person of the run.
+/// Watches for signals; returns also the stop and the person of the run.
 fn watched(attendant: Option<Arc<Attendant>>) -> (std::io::Result<()>, Stop, Arc<dyn Person>) {
     let Some(person) = attendant else {
         let (source, stop) = StopSource::new();

@@ -7,7 +7,7 @@ use super::output::Failure;
 use mswea_session::index::{self, HeldRunId};
 use mswea_session::{new_run_id, runs_folder};
 
-/// The id of a new run. While it lives, no other process can choose it.
+/// The id of a new run. While this exists, no other process can choose it.
 pub(super) struct ChosenRunId {
     id: String,
     _held: Option<HeldRunId>,
@@ -21,10 +21,11 @@ impl Deref for ChosenRunId {
     }
 }
 
-/// The id of a new run.
+/// Chooses the id of a new run.
 ///
 /// # Errors
-/// If the given id can't be one, if a run has it, or if another process begins a run with it.
+/// [`Failure`] if the given id is invalid, if a run has it, or if another process is beginning a
+/// run with it.
 pub(super) fn chosen(given: Option<&str>) -> Result<ChosenRunId, Failure> {
     let Some(id) = given else {
         return Ok(ChosenRunId {
@@ -41,7 +42,7 @@ pub(super) fn chosen(given: Option<&str>) -> Result<ChosenRunId, Failure> {
                 "`--run-id {id}`: a run of another process has this id; choose another one"
             )));
         }
-        // Where nothing can be written, no run is noted either.
+        // Without a writable state folder, no run has a link there either.
         Err(error) => {
             tracing::debug!(%error, "the id of the run can't be held");
             None
@@ -54,7 +55,7 @@ pub(super) fn chosen(given: Option<&str>) -> Result<ChosenRunId, Failure> {
             journal.display()
         )));
     }
-    // Of a run whose files were removed by hand.
+    // The files of the run with this id were removed by hand.
     index::forget(&folder, id);
     Ok(ChosenRunId {
         id: id.to_owned(),
@@ -62,7 +63,7 @@ pub(super) fn chosen(given: Option<&str>) -> Result<ChosenRunId, Failure> {
     })
 }
 
-/// An id is a part of names of files, and of labels.
+/// Checks an id, which becomes a part of file names and labels.
 fn check(id: &str) -> Result<(), Failure> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_name = id.starts_with(|c: char| c.is_ascii_alphanumeric());

@@ -1,5 +1,6 @@
-//! What a recorded query sent, made anew for the page of `view`: nothing is sent, run or written. Of a record
-//! that this user's hosts have not written, no file is read besides, and only built-in parts are used.
+//! Computes the request of a recorded query again, for the page of `view`. No request is sent, no
+//! command runs, and no file is written. For a record that this user's hosts have not written, no
+//! other file is read, and only built-in parts are used.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,13 +16,13 @@ use mswea_core::{HttpRequest, StopSource};
 use mswea_session::{self as session, Earlier, Job, Runtime, Unwatched};
 use mswea_view::SentRequest;
 
-/// How long it may take.
+/// The time limit.
 const TIME: Duration = Duration::from_secs(20);
 
-/// The sections that may be used of a foreign record.
+/// The sections of a foreign record that may be used.
 const SECTIONS: [&str; 6] = ["mini", "agent", "model", "pipeline", "plugins", "tools"];
 
-/// The keys of `[model]` that may be: they decide what messages look like.
+/// The keys of `[model]` that may be used: they decide the format of messages.
 const MODEL: [&str; 8] = [
     "model_name",
     "model_class",
@@ -36,8 +37,8 @@ const MODEL: [&str; 8] = [
 const FOREIGN: &str = "this record is not from this user's runs on this machine: it was made anew with built-in parts, \
     and without its sections `environment`, `workspace`, `run` and `providers`, whose values prompts may show";
 
-/// The request of the query that the journal has under this number. Plugins that are not those of the run
-/// are refused, because they would show what was not sent.
+/// The request of the query with this number in the journal. Plugins that differ from those of the
+/// run are refused, because they would make another request.
 pub(super) fn sent(journal: &Path, seq: u64) -> Result<SentRequest, String> {
     let mut earlier = Earlier::to_replay(journal).map_err(|error| error.to_string())?;
     earlier.end_at(seq);
@@ -52,7 +53,7 @@ pub(super) fn sent(journal: &Path, seq: u64) -> Result<SentRequest, String> {
     let is_own = earlier.is_own();
     if !is_own {
         restrict(earlier.config_mut());
-        // Neither a price nor an address is looked for: nothing is sent.
+        // No price and no address is needed, because nothing is sent.
         let instead = ["agent.cost_limit=0", "model.base_url=http://127.0.0.1:1"];
         flags.configs.extend(instead.map(str::to_owned));
     }
@@ -95,14 +96,14 @@ pub(super) fn sent(journal: &Path, seq: u64) -> Result<SentRequest, String> {
     })
 }
 
-/// The body of a request: JSON, or else a text.
+/// The body of a request as JSON, or else as text.
 fn body(request: &HttpRequest) -> Value {
     let bytes = request.body.joined();
     let text = || String::from_utf8_lossy(&bytes).into_owned();
     serde_json::from_slice(&bytes).unwrap_or_else(|_| text().into())
 }
 
-/// Leaves of a foreign record's config what decides how messages are made.
+/// Removes everything from a foreign record's config that does not decide how messages are made.
 fn restrict(config: &mut Value) {
     let Some(sections) = config.as_object_mut() else {
         return;
@@ -120,15 +121,15 @@ fn restrict(config: &mut Value) {
     }
 }
 
-/// Checks that what is left names only built-in parts: without another part, another request than the sent one
-/// would be made.
+/// Checks that the remaining config names only built-in parts: without another part, the computed
+/// request would differ from the sent one.
 fn check_parts(layers: &Layers, journal: &Path, plugins: &[String]) -> Result<(), String> {
     let of_config = layers.recorded_authority(&journal.display().to_string());
     let of_config = of_config.into_iter().filter(|it| {
         let is_config = it.key.starts_with("plugins.") && !it.key.ends_with(".path");
         let is_bundle = it.key.starts_with("tools.bundles");
         let is_harmless = it.key.starts_with("tools.") && !is_bundle;
-        // A sandbox: nothing runs.
+        // A sandbox has no effect, because nothing runs.
         !(is_config || is_harmless || is_bundle && names_no_path(&it.value))
             && it.key != "environment.sandbox"
     });
@@ -145,7 +146,7 @@ fn check_parts(layers: &Layers, journal: &Path, plugins: &[String]) -> Result<()
     })
 }
 
-/// Whether bundles are built-in ones.
+/// Whether the bundles are built-in ones.
 fn names_no_path(bundles: &Value) -> bool {
     let is_name = |it: &Value| it.as_str().is_some_and(|it| !it.contains('/'));
     bundles

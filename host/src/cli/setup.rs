@@ -1,5 +1,5 @@
-//! `setup`: asks at a terminal for a provider, its key and a model, tries them, and keeps them in the file that
-//! every run reads. `setup --try MODEL` only tries a model.
+//! `setup`: asks at a terminal for a provider, its key and a model, tries them, and stores them in
+//! the file that every run reads. `setup --try MODEL` only tries a model.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -28,7 +28,7 @@ const MODEL: &str = "MSWEA_MODEL_NAME";
 const CTRL_C: u8 = 3;
 const QUESTION: &str = "This is a test of the connection. Answer with one short line.";
 
-/// Asks, tries, and keeps.
+/// Asks, tries, and stores.
 pub fn setup(args: &SetupArgs) -> Result<ExitCode, Failure> {
     if let Some(model) = &args.try_model {
         return try_model(model);
@@ -73,14 +73,14 @@ pub fn setup(args: &SetupArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::Submitted)
 }
 
-/// What the user has given.
+/// The answers of the user.
 struct GivenModel {
     model: String,
-    /// The variable and its value; none if the key that is there is used.
+    /// The variable and its value; none if the existing key is used.
     key: Option<(String, String)>,
 }
 
-/// The answers; none at the end of the input.
+/// Asks the user; none at the end of the input.
 fn ask(file: &Path) -> Result<Option<GivenModel>, Failure> {
     let is_set = |name: &str| secrecy::var(name).is_some_and(|value| !value.is_empty());
     let known = first_steps::MODELS;
@@ -174,10 +174,10 @@ fn ask(file: &Path) -> Result<Option<GivenModel>, Failure> {
     Ok(Some(GivenModel { model, key }))
 }
 
-/// A line of the terminal without the blanks around it; none at the end of the input.
+/// Reads a line from the terminal, without the blanks around it; none at the end of the input.
 fn line(question: &str) -> Result<Option<String>, Failure> {
     let mut err = io::stderr();
-    // If the terminal is gone, reading finds its end.
+    // If the terminal is gone, the read finds the end of the input.
     let _ = err
         .write_all(question.as_bytes())
         .and_then(|()| err.flush());
@@ -189,12 +189,12 @@ fn line(question: &str) -> Result<Option<String>, Failure> {
     })
 }
 
-/// The same, without showing what is typed.
+/// The same without echo.
 fn hidden_line(question: &str) -> Result<Option<String>, Failure> {
     let stdin = io::stdin();
     let before = tcgetattr(&stdin).context("can't hide what is typed")?;
     let mut modes = before.clone();
-    // Ctrl-C ends the line: as a signal it would leave the terminal without its echo.
+    // Ctrl-C ends the line; as a signal it would leave the terminal without echo.
     modes.local_modes -= LocalModes::ECHO | LocalModes::ISIG;
     modes.local_modes |= LocalModes::ECHONL;
     modes.special_codes[SpecialCodeIndex::VEOL] = CTRL_C;
@@ -220,7 +220,7 @@ fn yes(question: &str) -> Result<bool, Failure> {
     Ok(["y", "yes"].contains(&answer.to_ascii_lowercase().as_str()))
 }
 
-/// Puts the entries into the file in place of those of the same names. The other lines stay.
+/// Writes the entries into the file in place of those with the same names. Other lines stay.
 fn keep(file: &Path, entries: &[(String, String)]) -> io::Result<()> {
     let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     if let Some(folder) = file.parent() {
@@ -270,7 +270,7 @@ fn replaced(old: &str, entries: &[(String, String)]) -> String {
     text
 }
 
-/// Asks the model one short question.
+/// Sends a short question to the model.
 fn try_model(model: &str) -> Result<ExitCode, Failure> {
     let sources = Sources {
         flags: vec![(

@@ -1,5 +1,5 @@
-//! Signals that end a run: Ctrl-C, SIGTERM, a lost terminal, and SIGUSR1, which engines of clusters send some time
-//! before they end a job.
+//! Signals that end a run: Ctrl-C, SIGTERM, a lost terminal, and SIGUSR1, which engines of clusters
+//! send some time before they end a job.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -16,27 +16,28 @@ use mswea_core::{Stop, StopSource};
 
 use super::panics;
 
-/// How long the thread of the loops may take to notice a signal. It answers at once unless a file system hangs.
+/// How long the thread of the loops may take to answer a signal. It answers at once unless a file
+/// system hangs.
 const ANSWER: Duration = Duration::from_secs(10);
-/// The same after a second signal.
+/// The same time after a second signal.
 const ANSWER_AT_ONCE: Duration = Duration::from_secs(3);
 
-/// The stop flag of a command that signals end.
+/// The stop flag of a command that ends on a signal.
 ///
 /// # Errors
-/// If signals can't be received.
+/// [`anyhow::Error`] if signals can't be received.
 pub fn stop() -> anyhow::Result<Stop> {
     let (source, stop) = StopSource::new();
     watch(source).context("signals can't be received")?;
     Ok(stop)
 }
 
-/// Turns signals into the stop flag for as long as the runtime lives. The second one ends the
-/// run at once: the running command is killed and nothing is salvaged.
+/// Turns signals into the stop flag as long as the runtime exists. The second signal ends the run
+/// at once: the running command is killed and nothing is salvaged.
 ///
-/// If SIGHUP or SIGUSR1 was ignored when the program started, it stays ignored, as `nohup` requires. This does
-/// not hold for SIGINT: a shell script that starts the host with `&` has SIGINT ignored, but may
-/// send it later to stop the run.
+/// If SIGHUP or SIGUSR1 was ignored when the program started, it stays ignored, as `nohup`
+/// requires. This does not hold for SIGINT: a shell script that starts the host with `&` makes it
+/// ignore SIGINT, but may send SIGINT later to stop the run.
 pub fn watch(source: StopSource) -> io::Result<()> {
     let source = Arc::new(source);
     let stop = source.clone();
@@ -45,16 +46,16 @@ pub fn watch(source: StopSource) -> io::Result<()> {
     })
 }
 
-/// As [`watch`], but Ctrl-C does this.
+/// Like [`watch`], but Ctrl-C calls this function.
 ///
-/// Signals have a thread of their own: that of the loops may be blocked in the kernel, by a file system that
-/// does not answer.
+/// Signals have a thread of their own, because a file system that does not answer may block the
+/// thread of the loops in the kernel.
 pub fn watch_with(
     source: Arc<StopSource>,
     on_interrupt: impl Fn() + Send + 'static,
 ) -> io::Result<()> {
     let (asking, mut asked) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
-    // Ends with the runtime of the loops, and with it the thread.
+    // This task ends with the runtime of the loops, and then the thread ends.
     tokio::spawn(async move {
         while let Some(answer) = asked.recv().await {
             let _ = answer.send(());
@@ -107,7 +108,7 @@ impl EndSignals {
         })
     }
 
-    /// Whether the next one is Ctrl-C.
+    /// Waits for the next signal; returns whether it is Ctrl-C.
     async fn next(&mut self) -> bool {
         tokio::select! {
             () = next(&mut self.interrupt) => true,
@@ -117,8 +118,9 @@ impl EndSignals {
         }
     }
 
-    /// Passes the signals on, and after each asks the thread of the loops for an answer. If there is none, ends
-    /// the program: [`ANSWER`] after the first signal, soon after a second one.
+    /// Passes the signals on, and after each one asks the thread of the loops for an answer.
+    /// Without an answer, it ends the program: [`ANSWER`] after the first signal,
+    /// [`ANSWER_AT_ONCE`] after a second one.
     async fn serve(
         mut self,
         source: &StopSource,
@@ -156,27 +158,27 @@ impl EndSignals {
     }
 }
 
-/// A signal that the thread of the loops has not noticed yet.
+/// A signal that the thread of the loops has not answered yet.
 struct UnansweredSignal {
     answered: oneshot::Receiver<()>,
     end: Instant,
 }
 
-/// Whether the signal is noticed in time.
+/// Whether the signal is answered in time.
 async fn answered(signal: &mut Option<UnansweredSignal>) -> bool {
     let Some(signal) = signal else {
         return std::future::pending().await;
     };
     tokio::select! {
         biased;
-        // Also if the runtime of the loops has ended.
+        // An error also means that the runtime of the loops has ended.
         _ = &mut signal.answered => true,
         () = sleep_until(signal.end) => false,
     }
 }
 
-/// Lets SIGINT end the program until a run has begun. A script that starts the program with `&` has
-/// SIGINT ignored, so an early one would have no effect.
+/// Makes SIGINT end the program until a run has begun. A script that starts the program with `&`
+/// makes it ignore SIGINT, so an early SIGINT would have no effect.
 pub fn mind_interrupts() {
     if is_ignored(SignalKind::interrupt()).unwrap_or(false) {
         // SAFETY: this gives a signal its default action, and uses no memory of this process.
@@ -184,7 +186,7 @@ pub fn mind_interrupts() {
     }
 }
 
-/// Lets signals end the program again, after the run has ended.
+/// Makes signals end the program again, after the run has ended.
 pub fn let_go() {
     for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1] {
         if !is_ignored(SignalKind::from_raw(number)).unwrap_or(true) {
@@ -212,8 +214,8 @@ async fn next(signal: &mut Option<Signal>) {
 
 fn is_ignored(kind: SignalKind) -> io::Result<bool> {
     let mut current = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: without a new action this only asks; `current` has room for the answer, and is
-    // read only if the call has succeeded and so filled it in.
+    // SAFETY: without a new action, this only reads the current one; `current` has room for it, and
+    // is read only if the call has succeeded and so initialised it.
     let handler = unsafe {
         if libc::sigaction(kind.as_raw_value(), std::ptr::null(), current.as_mut_ptr()) != 0 {
             return Err(io::Error::last_os_error());
@@ -249,7 +251,7 @@ mod tests {
         let stopped = runtime.block_on(async {
             let (source, stop) = StopSource::new();
             watch(source).unwrap();
-            // What is started meanwhile gets all signals.
+            // Processes that are started meanwhile do not ignore signals.
             let mut grep = Command::new("grep");
             let found = grep.args(["SigBlk:.*0000000000000000", "/proc/self/status"]);
             if !found.output().unwrap().status.success() {

@@ -41,7 +41,7 @@ pub(super) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
     done
 }
 
-/// Where runs are looked for.
+/// The folders and files that are searched for runs.
 pub(super) fn roots(paths: &[PathBuf]) -> Result<ViewRoots, Failure> {
     if paths.is_empty() {
         return Ok(ViewRoots::Own(runs::journals));

@@ -1,5 +1,5 @@
-//! SWE-agent's agents of the type `retry`: several attempts at one problem, which a model scores or among
-//! which it chooses. All of it is computed; nothing is sent or run here.
+//! SWE-agent's agents of the type `retry`: several attempts at one problem, which a model scores or
+//! among which it chooses. This module only computes; it sends and runs nothing.
 
 mod budget;
 mod choice;

@@ -1,5 +1,5 @@
-//! What `run-batch` has beside the agent: which instances, how many at a time, and what of earlier calls
-//! counts.
+//! The settings of `run-batch` in addition to those of the agent: the instances, how many run at a
+//! time, and the use of earlier results.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ const MOST_WORKERS: i64 = 1000;
 /// All keys of sources of instances.
 const KEYS: &[&str] = &["path", "subset", "split", "path_override", "dataset_name"];
 
-/// Where the instances come from.
+/// The source of the instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstanceSource {
     /// A file; `true`: each has a whole `env` and `problem_statement`.
@@ -39,15 +39,15 @@ pub enum InstanceSource {
 /// The settings of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SweBatchSettings {
-    /// Where the instances come from.
+    /// The source of the instances.
     pub source: InstanceSource,
     /// A regular expression for ids; empty: all.
     pub filter: String,
     /// A slice as Python's; empty: all.
     pub slice: String,
-    /// Whether the instances are mixed.
+    /// Whether the order of the instances is shuffled.
     pub shuffle: bool,
-    /// The deployment of all.
+    /// The deployment of all instances.
     pub deployment: Option<GivenTree>,
     /// How many run at a time.
     pub workers: u32,
@@ -60,10 +60,10 @@ pub struct SweBatchSettings {
 }
 
 impl SweBatchSettings {
-    /// The settings of a configuration.
+    /// Reads the settings of a configuration.
     ///
     /// # Errors
-    /// [`SweAgentError`] with what can't be done.
+    /// [`SweAgentError`] with the values that are not supported.
     pub fn of(
         tree: &GivenTree,
         variable: &dyn Fn(&str) -> Option<String>,
@@ -125,7 +125,7 @@ impl SweBatchSettings {
         })
     }
 
-    /// What the instances are called in the name of the output folder.
+    /// The name of the instances' source, for the output folder.
     pub fn name(&self) -> String {
         match &self.source {
             InstanceSource::File(path, _) => {
@@ -142,7 +142,7 @@ impl SweBatchSettings {
     }
 }
 
-/// The dollars of the whole batch; of several agents, the least that one of them names.
+/// The limit of dollars for the whole batch; with several agents, the lowest of their limits.
 fn total_cost(tree: &GivenTree) -> f64 {
     let limit = |of: &GivenTree, key: &str| of.given(key).and_then(|it| it.value().as_f64());
     let own = limit(tree, "agent.model.total_cost_limit");

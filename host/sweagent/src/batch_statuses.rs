@@ -1,11 +1,11 @@
-//! `run_batch_exit_statuses.yaml`: the instances of a call of `run-batch` by their exit statuses.
+//! `run_batch_exit_statuses.yaml`: the instances of one call of `run-batch`, by exit status.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// The instances by their exit statuses, and what they have cost.
+/// The instances by exit status, and their cost.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SweBatchStatuses {
     ids: BTreeMap<String, Vec<String>>,
@@ -13,7 +13,7 @@ pub struct SweBatchStatuses {
 }
 
 impl SweBatchStatuses {
-    /// Takes in an instance.
+    /// Adds an instance.
     pub fn set(&mut self, id: &str, status: &str, cost: f64) {
         self.ids
             .entry(status.to_owned())
@@ -40,7 +40,7 @@ impl SweBatchStatuses {
     }
 }
 
-/// A YAML scalar: plain where that is certainly the text itself, else as JSON writes it.
+/// A YAML scalar: plain where a reader certainly takes it for this text, else as JSON.
 fn scalar(text: &str) -> String {
     const WORDS: [&str; 9] = ["yes", "no", "true", "false", "on", "off", "null", "y", "n"];
     let own = |c: char| c.is_ascii_alphanumeric() || "_-.() ".contains(c);

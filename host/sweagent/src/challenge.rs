@@ -19,7 +19,7 @@ const LIMIT: u64 = 16 << 20;
 /// The most characters of a name, which is a part of the name of a folder.
 const LONGEST_NAME: usize = 100;
 
-/// The categories, and what prompts call them.
+/// The categories, and their names in prompts.
 const CATEGORIES: &[(&str, &str)] = &[
     ("rev", "reverse engineering"),
     ("pwn", "binary exploitation"),
@@ -36,15 +36,15 @@ pub struct Challenge {
     folder: PathBuf,
     /// The files that the agent gets, below it.
     files: Vec<String>,
-    /// Where they are copied to.
+    /// The folder of their copies.
     staged: PathBuf,
-    /// `sha256:` and the sum of the flag.
+    /// `sha256:` and the digest of the flag.
     pub(crate) flag: String,
     /// A description of services that the challenge needs.
     pub(crate) compose: Option<PathBuf>,
 }
 
-/// What a `challenge.json` says.
+/// The content of a `challenge.json`.
 pub(crate) struct ReadChallenge {
     pub(crate) challenge: Challenge,
     pub(crate) text: String,
@@ -59,7 +59,7 @@ impl Challenge {
         self.staged = std::path::absolute(at).unwrap_or_else(|_| at.to_owned());
     }
 
-    /// Copies the files of the agent into the folder that was set, in place of what is there.
+    /// Copies the agent's files into the folder that was set, in place of earlier ones.
     ///
     /// # Errors
     /// [`SweAgentProblem`] if one can't be copied.
@@ -73,7 +73,7 @@ impl Challenge {
             );
             SweAgentProblem::new(message).hint("correct `files`, or the permissions of the folders")
         };
-        // A stranger's folder may have a link in this place.
+        // A folder from somebody else may contain a link here.
         if to.parent().is_some_and(Path::is_symlink) {
             return Err(failed(to, std::io::Error::other(LINKED)));
         }
@@ -122,8 +122,8 @@ impl Challenge {
 
 const LINKED: &str = "there is a link in the way";
 
-/// Copies a file or a folder, with permissions. Links stay links: they may lead to files that are not the
-/// challenge's.
+/// Copies a file or a folder, with permissions. Links are copied as links, because they may lead to
+/// files outside of the challenge.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     if let Some(parent) = to.parent() {
         fs::create_dir_all(parent)?;
@@ -133,7 +133,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
         return std::os::unix::fs::symlink(fs::read_link(from)?, to);
     }
     if kind.is_file() {
-        // What is there already was copied with its folder.
+        // The existing file was copied with its folder.
         return match fs::symlink_metadata(to) {
             Ok(there) if there.is_file() => Ok(()),
             Ok(_) => Err(std::io::Error::other(LINKED)),
@@ -151,10 +151,10 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Reads a `challenge.json`; `at` is where its path was given.
+/// Reads a `challenge.json`; `at` is the place where its path was given.
 ///
 /// # Errors
-/// [`SweAgentProblem`] if it can't be read, or lacks something.
+/// [`SweAgentProblem`] if it can't be read, or lacks a value.
 pub(crate) fn read(path: &Path, at: &GivenAt) -> Result<ReadChallenge, SweAgentProblem> {
     let shown = path.display().to_string();
     let text = mswea_files::read_text(path, LIMIT).map_err(|error| {
@@ -250,9 +250,8 @@ pub(crate) fn read(path: &Path, at: &GivenAt) -> Result<ReadChallenge, SweAgentP
         ("server_description", server.into()),
     ];
     let fields = fields.map(|(key, value): (&str, Value)| (key.to_owned(), value));
-    // Blanks around a submission do not count, either.
-    let sum = Sha256::digest(flag.trim().as_bytes());
-    let sum: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
+    // Blanks around a submission are ignored, too.
+    let sum = mswea_text::hex(&Sha256::digest(flag.trim().as_bytes()));
     let compose = folder.join("docker-compose.yml");
     let challenge = Challenge {
         compose: compose.is_file().then_some(compose),
@@ -269,7 +268,7 @@ pub(crate) fn read(path: &Path, at: &GivenAt) -> Result<ReadChallenge, SweAgentP
     })
 }
 
-/// The files of the agent; `challenge` is none of them, because it has the flag.
+/// The files of the agent, without `challenge`, which contains the flag.
 fn files(value: &Value, folder: &Path, challenge: &Path) -> Result<Vec<String>, String> {
     let challenge = fs::canonicalize(challenge).ok();
     let list = match value.get("files") {
@@ -294,7 +293,7 @@ fn files(value: &Value, folder: &Path, challenge: &Path) -> Result<Vec<String>, 
     files.collect()
 }
 
-/// What prompts say of a flag: what is before its braces.
+/// The format of a flag for prompts: the text before its braces.
 fn flag_format(flag: &str) -> String {
     match flag.find('{') {
         Some(place) if flag.ends_with('}') => format!("{}{{...}}", &flag[..place]),

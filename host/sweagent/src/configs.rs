@@ -1,8 +1,9 @@
-//! The shipped configs: those of SWE-agent by name and by meaning, in our words.
+//! The shipped configs: they have the names and the meaning of SWE-agent's configs, with texts of
+//! this project.
 
 use crate::given_at::GivenAt;
 
-/// How the place of a shipped config begins.
+/// The beginning of the place of a shipped config.
 const PLACE: &str = "shipped ";
 
 const CONFIGS: &[(&str, &str)] = &[
@@ -23,7 +24,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     CONFIGS.iter().map(|(name, _)| *name)
 }
 
-/// Where the values of a shipped config were given.
+/// The place of the values in a shipped config.
 pub fn place(name: &str) -> String {
     format!("{PLACE}{name}.yaml")
 }

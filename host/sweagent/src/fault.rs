@@ -1,10 +1,10 @@
-//! Why something of SWE-agent's can't be used: what is wrong, where, and what to write instead.
+//! Why a file or a value of SWE-agent's can't be used: the mistake, its place, and the remedy.
 
 use std::fmt;
 
 use crate::given_at::GivenAt;
 
-/// One thing that is wrong.
+/// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SweAgentProblem {
     at: Option<GivenAt>,
@@ -13,7 +13,7 @@ pub struct SweAgentProblem {
 }
 
 impl SweAgentProblem {
-    /// A problem without a place.
+    /// A mistake without a place.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             at: None,
@@ -22,7 +22,7 @@ impl SweAgentProblem {
         }
     }
 
-    /// A problem with a value.
+    /// A mistake in a value.
     pub fn at(at: &GivenAt, message: impl Into<String>) -> Self {
         Self {
             at: Some(at.clone()),
@@ -53,7 +53,7 @@ impl fmt::Display for SweAgentProblem {
     }
 }
 
-/// All that is wrong.
+/// All mistakes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct SweAgentError(pub Vec<SweAgentProblem>);

@@ -1,5 +1,5 @@
-//! SWE-agent's command line: `--agent.model.name=..`, `--config` several times, values as in its
-//! settings.
+//! Reads SWE-agent's command line: `--agent.model.name=..`, several `--config`, and values in the
+//! format of its settings.
 
 use std::path::{Path, PathBuf};
 
@@ -11,23 +11,23 @@ use crate::given_at::GivenAt;
 use crate::keys::{self, SweCommand, SweType};
 use crate::tree::{GivenContent, GivenTree, read_yaml, read_yaml_file};
 
-/// The config of a command line that names none.
+/// The config if the command line names none.
 const DEFAULT: &str = "default";
-/// Where SWE-agent's own folder has it.
+/// The path of that config in SWE-agent's own folder.
 const DEFAULT_FILE: &str = "config/default.yaml";
 
-/// What a command line asks for.
+/// The content of a command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SweRequest {
     /// The merged configuration.
     pub tree: GivenTree,
     /// The names of the config files without their suffix, in order.
     pub configs: Vec<String>,
-    /// Whether only the help is to be shown.
+    /// Whether only the help is requested.
     pub help: bool,
-    /// Whether only the merged configuration is to be shown.
+    /// Whether only the merged configuration is requested.
     pub print_config: bool,
-    /// What the user has to know of what was read.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -142,14 +142,14 @@ pub fn read_command_line(
     })
 }
 
-/// A file of the user's, else a shipped config of this name.
+/// Reads a file of the user, else the shipped config with this name.
 fn read_config(
     name: &str,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<GivenTree, SweAgentError> {
     let expanded = expand(name, variable)?;
     let path = PathBuf::from(&expanded);
-    // A bare name is the shipped one, whatever the current folder has.
+    // A bare name always means the shipped config, whatever the current folder contains.
     let is_bare = !expanded.contains(['/', '.']);
     if path.is_file() && !(is_bare && configs::find(&expanded).is_some()) {
         return read_yaml_file(&path);
@@ -203,7 +203,7 @@ pub fn expand(
     Ok(expanded)
 }
 
-/// The value that a text on the command line stands for, for a key of this type.
+/// The value of a text on the command line, for a key of this type.
 fn of_text(kind: Option<SweType>, text: &str) -> Value {
     if matches!(text, "null" | "None") {
         return Value::Null;
@@ -230,7 +230,7 @@ fn of_text(kind: Option<SweType>, text: &str) -> Value {
                     .collect()
             }
         },
-        // Entries of a map are typed by what they look like, as in YAML.
+        // The type of a map's entry follows from its text, as in YAML.
         Some(SweType::Map) | None => parsed().unwrap_or_else(|| text.into()),
     }
 }

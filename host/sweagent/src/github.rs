@@ -13,7 +13,7 @@ pub struct IssueSource {
 }
 
 impl IssueSource {
-    /// The issue of an address of a web page.
+    /// The issue with this URL of a web page.
     pub fn of_url(url: &str) -> Option<Self> {
         let (_, rest) = url.split_once("github.com/")?;
         let mut parts = rest.split('/');
@@ -32,7 +32,7 @@ impl IssueSource {
         })
     }
 
-    /// Its path in the API.
+    /// The issue's path in the API.
     pub(crate) fn path(&self) -> String {
         let number = &self.number;
         format!("{}/issues/{number}", self.repository())
@@ -43,7 +43,7 @@ impl IssueSource {
         format!("/repos/{}", self.repository_name())
     }
 
-    /// Its repository, as `OWNER/NAME`.
+    /// The name of its repository, `OWNER/NAME`.
     pub fn repository_name(&self) -> String {
         format!("{}/{}", self.owner, self.repo)
     }
@@ -53,17 +53,17 @@ impl IssueSource {
         &self.number
     }
 
-    /// In words.
+    /// The issue for messages.
     pub(crate) fn words(&self) -> String {
         format!("the issue `{}/{}#{}`", self.owner, self.repo, self.number)
     }
 
-    /// What the API says of it.
+    /// Reads the issue over the API.
     pub(crate) async fn read(&self, api: &GithubApi<'_>) -> Result<Value, String> {
         api.get(&self.path(), &self.words()).await
     }
 
-    /// The name of its instance.
+    /// The id of its instance.
     pub fn id(&self) -> String {
         format!("{}__{}-i{}", self.owner, self.repo, self.number)
     }
@@ -72,7 +72,7 @@ impl IssueSource {
 /// The title and the text of an issue.
 ///
 /// # Errors
-/// A message with the remedy.
+/// A message with the remedy if the issue can't be read.
 pub async fn read_issue(issue: &IssueSource, variable: Variable<'_>) -> Result<String, String> {
     let issue = issue.read(&GithubApi::of(variable)).await?;
     let text = |key: &str| issue[key].as_str().unwrap_or_default().to_owned();

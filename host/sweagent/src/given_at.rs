@@ -1,4 +1,4 @@
-//! Where a value of a configuration was given.
+//! The place where a value of a configuration was given.
 
 use std::fmt;
 

@@ -7,13 +7,13 @@ use crate::web;
 
 /// The largest image.
 const LIMIT: usize = 10 << 20;
-/// How many images there are, and how large they are together.
+/// The largest number of images, and the largest size of all images together.
 const MOST: usize = 20;
 const TOTAL: usize = 20 << 20;
 
 const KINDS: &[&str] = &["image/png", "image/jpeg", "image/jpg", "image/webp"];
 
-/// The text with the images at these addresses behind it. `said` is told why others are not there.
+/// Appends the images with these URLs to the text. `said` gets the reasons why others are missing.
 pub(crate) async fn with_images(
     text: &str,
     urls: &[String],
@@ -40,7 +40,7 @@ pub(crate) async fn with_images(
     whole
 }
 
-/// The type and the bytes of an image, of which there are `rest` at most.
+/// The type and the bytes of an image of at most `rest` bytes.
 async fn image(
     url: &str,
     rest: usize,
@@ -50,7 +50,7 @@ async fn image(
         return Err("its address does not begin with `https://`".to_owned());
     }
     let client = web::client(url, variable)?;
-    // Some servers of images answer browsers only.
+    // Some servers of images refuse clients that do not name themselves as browsers.
     let request = client
         .get(url)
         .header("user-agent", "Mozilla/5.0 (X11; Linux x86_64) mswea-host");

@@ -1,4 +1,5 @@
-//! Reads the file of instances of `run-batch`: JSON lines, or a list in JSON or YAML. Each item has its place.
+//! Reads the file of instances of `run-batch`: JSON lines, or a list in JSON or YAML. Each item
+//! gets its place in the file.
 
 use std::path::Path;
 
@@ -15,7 +16,7 @@ const LIMIT: u64 = 1 << 30;
 /// The items of a file of instances, each with its place.
 ///
 /// # Errors
-/// [`SweAgentError`] if the file can't be read, with all of its lines that are wrong.
+/// [`SweAgentError`] if the file can't be read, or with all of its invalid lines.
 pub fn read_items(path: &Path) -> Result<Vec<GivenTree>, SweAgentError> {
     let name = path.display().to_string();
     let text = mswea_files::read_text(path, LIMIT).map_err(|error| {
@@ -92,7 +93,7 @@ pub(crate) fn items(name: &str, text: &str) -> Result<Vec<GivenTree>, SweAgentEr
     }
 }
 
-/// What an error of JSON says, without the line in the text.
+/// The message of a JSON error, without the line number, which counts from the item's beginning.
 fn said(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());

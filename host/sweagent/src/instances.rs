@@ -13,17 +13,17 @@ use crate::tree::{GivenContent, GivenTree};
 /// An instance of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SweInstance {
-    /// Its name.
+    /// Its id.
     pub id: String,
     /// `env` and `problem_statement` of its run.
     pub tree: GivenTree,
 }
 
-/// The instances of these items. `expert`: each has a whole `env` and `problem_statement`; else
-/// `deployment` is that of the batch, and gets the image of each instance.
+/// Makes the instances of these items. `expert`: each has a complete `env` and `problem_statement`;
+/// otherwise `deployment` is that of the batch, and gets the image of each instance.
 ///
 /// # Errors
-/// [`SweAgentError`] with all instances that are wrong.
+/// [`SweAgentError`] with all invalid instances.
 pub fn instances_of(
     items: Vec<GivenTree>,
     expert: bool,
@@ -129,7 +129,7 @@ fn simple_instance(
         None => {}
         Some(fields) if matches!(fields.content, GivenContent::Map(_)) => {
             let mut fields = fields.value();
-            // They are a part of the statement.
+            // The images are part of the statement.
             let images = fields
                 .as_object_mut()
                 .and_then(|it| it.remove("issue_images"));
@@ -169,7 +169,7 @@ fn simple_instance(
     Ok(SweInstance { id, tree })
 }
 
-/// Gives the deployment the image of the instance, where deployments have one.
+/// Adds the image of the instance to the deployment, if deployments of this type have one.
 fn image_of(
     tree: &mut GivenTree,
     id: &str,

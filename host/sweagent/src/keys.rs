@@ -1,4 +1,4 @@
-//! The keys of SWE-agent 1.1's configuration: which there are, and of which type.
+//! The keys of SWE-agent 1.1's configuration, and their types.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub enum SweType {
     Number,
     /// A list.
     List,
-    /// A map, whose keys are the user's.
+    /// A map with keys of the user.
     Map,
 }
 
@@ -199,7 +199,7 @@ pub fn type_of(command: SweCommand, path: &str) -> Option<SweType> {
         .map(|(_, kind)| kind)
 }
 
-/// The remedy for a key that there is not.
+/// The remedy for an unknown key.
 pub fn suggestion(command: SweCommand, path: &str) -> String {
     let names: Vec<&str> = keys(command).map(|(name, _)| name).collect();
     if let Some(near) = nearest(path, names.iter().copied()) {
@@ -218,7 +218,7 @@ pub fn suggestion(command: SweCommand, path: &str) -> String {
     if let Some(same) = same {
         return format!("did you mean `{same}`?");
     }
-    // The nearest key of the same group, else all of the group.
+    // The nearest key of the same group, else all keys of the group.
     let parent = path.rsplit_once('.').map_or("", |(parent, _)| parent);
     let prefix = match parent {
         "" => String::new(),
@@ -239,7 +239,7 @@ pub fn suggestion(command: SweCommand, path: &str) -> String {
     }
 }
 
-/// What is wrong with a tree: unknown keys and values of the wrong type.
+/// The mistakes in a tree: unknown keys, and values of the wrong type.
 pub fn check(command: SweCommand, tree: &GivenTree) -> Vec<SweAgentProblem> {
     let mut problems = Vec::new();
     walk(command, tree, &mut String::new(), &mut problems);
@@ -249,7 +249,7 @@ pub fn check(command: SweCommand, tree: &GivenTree) -> Vec<SweAgentProblem> {
 /// Refuses a tree with unknown keys or values of the wrong type.
 ///
 /// # Errors
-/// [`SweAgentError`] with all that is wrong.
+/// [`SweAgentError`] with all mistakes.
 pub fn check_tree(command: SweCommand, tree: &GivenTree) -> Result<(), SweAgentError> {
     let problems = check(command, tree);
     match problems.is_empty() {

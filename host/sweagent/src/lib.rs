@@ -1,6 +1,6 @@
-//! SWE-agent's command line and files: its flags and YAML become our configuration ([`translate`]), a
-//! journal becomes its trajectory ([`Trajectory`](trajectory::trajectory)), and its small commands work on
-//! its files ([`tidy`]).
+//! SWE-agent's command line and files: converts its flags and YAML to the configuration of this
+//! host ([`translate`]), makes its trajectory from a journal
+//! ([`Trajectory`](trajectory::trajectory)), and has its small commands on files ([`tidy`]).
 
 pub mod attempts;
 mod batch_settings;

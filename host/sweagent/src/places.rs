@@ -1,10 +1,11 @@
-//! Where the files of a run are: `trajectories/USER/CONFIG__MODEL___ID/ID/`.
+//! The paths of a run's files: `trajectories/USER/CONFIG__MODEL___ID/ID/`.
 
 use std::path::{Path, PathBuf};
 
 use crate::tree::GivenTree;
 
-/// The folder of a run's files, if none is given: below `SWE_AGENT_TRAJECTORY_DIR`, else `trajectories`.
+/// The folder of a run's files if none is given: below `SWE_AGENT_TRAJECTORY_DIR`, else
+/// `trajectories`.
 pub fn standard_folder(
     tree: &GivenTree,
     configs: &[String],
@@ -59,10 +60,11 @@ pub fn model_id(tree: &GivenTree) -> String {
     )
 }
 
-/// File systems take names of 255 bytes, and the names of an instance's files are longer than its id.
+/// The longest id. File systems take names of 255 bytes, and the names of an instance's files are
+/// longer than its id.
 const LONGEST_ID: usize = 200;
 
-/// Why an id can't be the name of a folder, if so.
+/// Why an id can't be the name of a folder; none if it can.
 pub(crate) fn unusable_id(id: &str) -> Option<&'static str> {
     match id {
         "" => Some("is empty"),
@@ -94,7 +96,7 @@ impl SweFiles {
         self.folder().join(format!("{}.{suffix}", self.id))
     }
 
-    /// The configuration.
+    /// The file of the configuration.
     pub fn config(&self) -> PathBuf {
         self.folder().join("config.yaml")
     }
@@ -104,7 +106,7 @@ impl SweFiles {
         self.folder().join("challenge")
     }
 
-    /// The name of the run, which predictions have as the name of their model.
+    /// The name of the run, which predictions contain as the name of their model.
     pub fn run_name(&self) -> String {
         let name = self.run.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()

@@ -16,10 +16,10 @@ use crate::tree::GivenTree;
 /// The largest file of a problem statement.
 const LIMIT: u64 = 16 << 20;
 
-/// What the agent has to do.
+/// The task of the agent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SweProblem {
-    /// Its name, which files and folders have.
+    /// Its id, which is part of file names.
     pub id: String,
     /// The text.
     pub text: String,
@@ -27,14 +27,15 @@ pub struct SweProblem {
     pub extra_fields: Map<String, Value>,
     /// The name of the repository; empty if there is none.
     pub repo: String,
-    /// The addresses of images that are not in the text yet.
+    /// The URLs of images that are not in the text yet.
     pub images: Vec<String>,
-    /// The challenge that it is of, if it is one.
+    /// The challenge, if the problem is one.
     pub challenge: Option<Challenge>,
 }
 
 impl SweProblem {
-    /// Fetches the images, and puts them behind the text. `said` is told why others are not there.
+    /// Fetches the images, and appends them to the text. `said` gets the reasons why others are
+    /// missing.
     pub async fn take_images(
         &mut self,
         variable: &(dyn Fn(&str) -> Option<String> + Sync),
@@ -180,7 +181,7 @@ pub async fn read_problem(
     })
 }
 
-/// The addresses of the statement's images; none if they are switched off.
+/// The URLs of the statement's images; none if images are switched off.
 fn images(tree: &GivenTree, given: &GivenTree, key: &str) -> Result<Vec<String>, SweAgentProblem> {
     let Some(images) = given.given("issue_images") else {
         return Ok(Vec::new());
@@ -205,7 +206,7 @@ fn images(tree: &GivenTree, given: &GivenTree, key: &str) -> Result<Vec<String>,
     urls.collect()
 }
 
-/// The name of the repository that a configuration has; empty if it has none.
+/// The name of the configured repository; empty if there is none.
 fn named_repo(tree: &GivenTree) -> String {
     let keys = ["path", "github_url", "repo_name"];
     let named = keys.iter().find_map(|key| {
@@ -218,7 +219,7 @@ fn named_repo(tree: &GivenTree) -> String {
 /// The name of a repository that is given by `path`, `github_url` or `repo_name`.
 ///
 /// # Errors
-/// [`SweAgentProblem`] if there is no name in it.
+/// [`SweAgentProblem`] if the value contains no name.
 pub(crate) fn repo_name(key: &str, value: &str) -> Result<String, SweAgentProblem> {
     let name = match key {
         "path" => {
@@ -249,11 +250,7 @@ pub(crate) fn repo_name(key: &str, value: &str) -> Result<String, SweAgentProble
     }
 }
 
-/// The first six digits of the SHA-256 sum.
+/// The first six hexadecimal digits of the SHA-256 digest.
 pub fn short_hash(text: &str) -> String {
-    let sum = Sha256::digest(text.as_bytes());
-    sum.iter()
-        .take(3)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    mswea_text::hex(&Sha256::digest(text.as_bytes())[..3])
 }

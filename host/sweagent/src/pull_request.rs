@@ -1,5 +1,5 @@
-//! `actions.open_pr`: whether a pull request may be opened for an issue, its text, and the request itself. The
-//! branch is pushed by the caller.
+//! `actions.open_pr`: checks whether a pull request may be opened for an issue, and makes its text
+//! and the request. The caller pushes the branch.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use crate::github::IssueSource;
 use crate::problem::short_hash;
 use crate::web::{GithubApi, Variable};
 
-/// The longest text of a pull request, in characters: GitHub takes 65,536.
+/// The longest text of a pull request in characters: GitHub accepts 65,536.
 const LONGEST: usize = 60_000;
 
 /// A pull request that may be opened.
@@ -21,49 +21,47 @@ pub struct OpenPullRequest {
     pub base: String,
 }
 
-/// Looks whether a pull request may be opened for an issue; else the reason why not. `skip_if_fixed`: not if a
-/// commit refers to the issue.
+/// Checks whether a pull request may be opened for an issue. `skip_if_fixed`: not if a commit refers
+/// to the issue.
 ///
 /// # Errors
-/// A message with the remedy if the API can't be read.
+/// The reason why none may be opened; a message with the remedy if the API can't be read.
 pub async fn pull_request_for(
     issue: &IssueSource,
     skip_if_fixed: bool,
     variable: Variable<'_>,
-) -> Result<Result<OpenPullRequest, String>, String> {
+) -> Result<OpenPullRequest, String> {
     let api = GithubApi::of(variable);
     let found = issue.read(&api).await?;
     let words = issue.words();
     if found["state"] != "open" {
         let state = found["state"].as_str().unwrap_or("of no known state");
-        return Ok(Err(format!("{words} is {state}")));
+        return Err(format!("{words} is {state}"));
     }
     if let Some(who) = found["assignee"]["login"].as_str() {
-        return Ok(Err(format!("{words} is assigned to `{who}`")));
+        return Err(format!("{words} is assigned to `{who}`"));
     }
     if found["locked"] == true {
-        return Ok(Err(format!("{words} is locked")));
+        return Err(format!("{words} is locked"));
     }
     if skip_if_fixed && let Some(commit) = fixing_commit(issue, &api).await? {
         let remedy = "set `actions.pr_config.skip_if_commits_reference_issue` to `false` to open one all the same";
-        return Ok(Err(format!(
-            "the commit `{commit}` refers to {words}: {remedy}"
-        )));
+        return Err(format!("the commit `{commit}` refers to {words}: {remedy}"));
     }
     let repository = api
         .get(issue.repository().as_str(), "the repository")
         .await?;
-    Ok(Ok(OpenPullRequest {
+    Ok(OpenPullRequest {
         issue: issue.clone(),
         title: found["title"].as_str().unwrap_or_default().to_owned(),
         base: repository["default_branch"]
             .as_str()
             .unwrap_or("main")
             .to_owned(),
-    }))
+    })
 }
 
-/// A commit that says it fixes the issue.
+/// A commit whose message says that it fixes the issue.
 async fn fixing_commit(issue: &IssueSource, api: &GithubApi<'_>) -> Result<Option<String>, String> {
     let number = issue.number();
     let events = api
@@ -102,13 +100,13 @@ fn refers(message: &str, number: &str) -> bool {
     })
 }
 
-/// The header with which git logs in, as `USER:PASSWORD`.
+/// The header for git's login with `USER:PASSWORD`.
 pub fn login_header(login: &str) -> String {
     format!("Authorization: Basic {}", STANDARD.encode(login))
 }
 
 impl OpenPullRequest {
-    /// The name of the branch. `unique` tells it from others for the same issue.
+    /// The name of the branch. `unique` distinguishes it from others for the same issue.
     pub fn branch(&self, unique: &str) -> String {
         format!(
             "swe-agent-fix-#{}-{}",
@@ -122,10 +120,10 @@ impl OpenPullRequest {
         format!("Fix: {}\n\nCloses #{}", self.title, self.issue.number())
     }
 
-    /// Opens it as a draft, for a branch that was pushed. Returns its address.
+    /// Opens the pull request as a draft, for a branch that was pushed. Returns its URL.
     ///
     /// # Errors
-    /// A message with the remedy.
+    /// A message with the remedy if the API refuses.
     pub async fn open(
         &self,
         branch: &str,

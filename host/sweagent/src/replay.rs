@@ -19,8 +19,8 @@ pub struct RecordedRun {
     pub replies: Value,
 }
 
-/// Reads a trajectory, or a demonstration (`*.yaml`). The files of `updates` are laid over its
-/// configuration, section by section.
+/// Reads a trajectory, or a demonstration (`*.yaml`). The files of `updates` replace sections of
+/// its configuration.
 ///
 /// # Errors
 /// [`SweAgentError`] if it can't be read, or has no replies or no configuration.
@@ -67,7 +67,7 @@ pub fn recorded(path: &Path, updates: &[String]) -> Result<RecordedRun, SweAgent
             .hint("`--update_config FILE` changes `agent.tools.parse_function.type`")
     })?;
     config["agent"]["model"] = json!({"name": "replay"});
-    // What SWE-agent has computed from the bundles.
+    // Values that SWE-agent has computed from the bundles.
     if let Some(Value::Object(tools)) = config.pointer_mut("/agent/tools") {
         for key in [
             "command_docs",
@@ -98,7 +98,7 @@ pub fn recorded(path: &Path, updates: &[String]) -> Result<RecordedRun, SweAgent
     Ok(RecordedRun { tree, replies })
 }
 
-/// A bundle of SWE-agent's own, by the path of the machine that has recorded the run.
+/// The name of a bundle of SWE-agent's own, from its path on the machine that recorded the run.
 fn from_elsewhere(path: &str) -> Option<String> {
     let (_, name) = path.trim_end_matches('/').rsplit_once("/tools/")?;
     let is_gone = !name.contains('/') && !Path::new(path).exists();
@@ -161,7 +161,7 @@ fn replies(history: &Value, parser: &str) -> Result<Value, String> {
     if replies.is_empty() {
         return Err("it has no replies".to_owned());
     }
-    // When all are used, the work is submitted.
+    // When all replies are used, the work is submitted.
     replies.push(match parser {
         "function_calling" => {
             json!({"content": "", "tool_calls": [{"name": "submit", "arguments": "{}"}]})

@@ -1,4 +1,4 @@
-//! SWE-agent's small commands on its files: none needs a model.
+//! SWE-agent's small commands on its files. None needs a model.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -36,10 +36,10 @@ pub fn files_below(folder: &Path, suffix: &str) -> Result<Vec<PathBuf>, SweAgent
     Ok(found)
 }
 
-/// `merge-preds`: the predictions below these folders by their instances, and notes for the user.
+/// `merge-preds`: the predictions below these folders by instance, and notes for the user.
 ///
 /// # Errors
-/// [`SweAgentProblem`] if a file is no prediction, or if an instance has two.
+/// [`SweAgentProblem`] if a file is not a prediction, or if an instance has two.
 pub fn merge_predictions(
     folders: &[PathBuf],
 ) -> Result<(Map<String, Value>, Vec<String>), SweAgentProblem> {
@@ -82,7 +82,7 @@ pub fn merge_predictions(
 /// `extract-pred`: the prediction of a trajectory, and the file for it.
 ///
 /// # Errors
-/// [`SweAgentProblem`] if the file is no trajectory.
+/// [`SweAgentProblem`] if the file is not a trajectory.
 pub fn extract_prediction(path: &Path) -> Result<(PathBuf, Value), SweAgentProblem> {
     let read = trajectory::read(path)?;
     let Some(patch) = read["info"].get("submission") else {
@@ -104,7 +104,7 @@ pub fn extract_prediction(path: &Path) -> Result<(PathBuf, Value), SweAgentProbl
     Ok((path.with_extension("pred"), prediction))
 }
 
-/// What `quick-stats` tells.
+/// The result of `quick-stats`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QuickStats {
     /// The exit statuses, the most frequent first, each with the folders of its trajectories.
@@ -154,9 +154,9 @@ pub fn quick_stats(folder: &Path) -> Result<QuickStats, SweAgentProblem> {
     Ok(stats)
 }
 
-/// `remove-unfinished`: the folders below `base` whose one trajectory has no submission, or is no JSON
-/// object, and notes for the user. A folder stays if its trajectory can't be read at all (it is no file, or the
-/// permission is missing): it may have a submission.
+/// `remove-unfinished`: the folders below `base` whose only trajectory has no submission, or is not
+/// a JSON object, and notes for the user. A folder is kept if its trajectory can't be read at all
+/// (not a file, no permission), because it may have a submission.
 ///
 /// # Errors
 /// [`SweAgentProblem`] if the folder can't be read.
@@ -196,10 +196,11 @@ pub fn unfinished(base: &Path) -> Result<(Vec<PathBuf>, Vec<String>), SweAgentPr
     Ok((found, notes))
 }
 
-/// `traj-to-demo`: the replies of a trajectory as a demonstration, and its file below `folder`.
+/// `traj-to-demo`: makes a demonstration from the replies of a trajectory; returns also its path
+/// below `folder`.
 ///
 /// # Errors
-/// [`SweAgentProblem`] if the file is no trajectory.
+/// [`SweAgentProblem`] if the file is not a trajectory.
 pub fn demonstration(
     path: &Path,
     folder: &Path,
@@ -263,7 +264,7 @@ pub struct EvaluatedRun {
 /// Reads a file of results for `compare-runs`; a folder has `results.json`.
 ///
 /// # Errors
-/// [`SweAgentProblem`] if it has no results.
+/// [`SweAgentProblem`] if the file has no results.
 pub fn evaluated(path: &Path) -> Result<EvaluatedRun, SweAgentProblem> {
     let file = match path.is_dir() {
         true => path.join("results.json"),
@@ -297,7 +298,7 @@ pub fn evaluated(path: &Path) -> Result<EvaluatedRun, SweAgentProblem> {
     })
 }
 
-/// `compare-runs`: what it prints about these evaluations.
+/// `compare-runs`: the text about these evaluations.
 pub fn comparison(runs: &[EvaluatedRun], show_same: bool) -> String {
     match runs {
         [] => String::new(),

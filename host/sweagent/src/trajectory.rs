@@ -1,4 +1,4 @@
-//! SWE-agent's trajectory, made of the events of a journal.
+//! SWE-agent's trajectory, made from the events of a journal.
 
 use std::path::Path;
 
@@ -10,25 +10,26 @@ use mswea_run::journal::{self, JournalError, Record};
 
 use crate::fault::SweAgentProblem;
 
-/// The most bytes that the queries of all steps have together: each one is the whole history at that time, so that
-/// they grow with the square of the number of steps.
+/// The most bytes of the queries of all steps together. Each query is the whole history at that
+/// time, so their size grows with the square of the number of steps.
 const LARGEST_QUERIES: usize = 64 << 20;
-/// What a message has beside its texts, about.
+/// The approximate number of bytes of a message besides its texts.
 const MESSAGE_BYTES: usize = 200;
 
-/// The version of SWE-agent whose format it is.
+/// The version of SWE-agent whose format is written.
 const VERSION: &str = "1.1.0";
-/// The key of a demonstration's message with the keys that it had in the recorded run.
+/// The key of a demonstration's message with the keys of the recorded message.
 pub(crate) const RECORDED: &str = "recorded";
-/// What a tool prints that asks for another reply and shows its output.
+/// The line by which a tool asks for another reply, and for its output to be shown.
 const RETRY_MARK: &str = "###SWE-AGENT-RETRY-WITH-OUTPUT###";
-/// The files that the submission has modified, with lines around the changes; and the text if there are none.
+/// The files that the submission has modified, with different numbers of lines around the changes;
+/// and the text if there are none.
 pub(crate) const EDITED: [&str; 3] = ["edited_files30", "edited_files50", "edited_files70"];
 const NOTHING_EDITED: &str = "Empty. No edited files found.";
-/// The version of SWE-ReX that belongs to it.
+/// The version of SWE-ReX that belongs to that version.
 const REX_VERSION: &str = "1.4.0";
 
-/// Reads the journal at `path`, and makes the trajectory of it. `config` is the configuration of the run.
+/// Makes the trajectory of the journal at `path`. `config` is the configuration of the run.
 ///
 /// # Errors
 /// [`JournalError`] if the journal can't be read.
@@ -37,7 +38,7 @@ pub fn trajectory(path: &Path, config: &Value, environment: &str) -> Result<Valu
     Ok(of_records(&log.records, config, environment))
 }
 
-/// The trajectory of these records.
+/// Makes the trajectory of these records.
 pub fn of_records(records: &[Record], config: &Value, environment: &str) -> Value {
     let mut book = Book::default();
     for record in records {
@@ -56,7 +57,7 @@ pub fn of_records(records: &[Record], config: &Value, environment: &str) -> Valu
         "trajectory": book.steps,
         "history": book.history,
         "info": book.info,
-        // SWE-agent has a text here, which holds JSON.
+        // In SWE-agent's format, this is a text with JSON.
         "replay_config": config.to_string(),
         "environment": environment,
     })
@@ -75,11 +76,11 @@ struct Book {
     sent: u64,
     received: u64,
     queries: u32,
-    /// How many bytes the texts in the queries of the steps have.
+    /// The number of bytes in the queries of all steps.
     query_bytes: usize,
 }
 
-/// A step whose reply is there.
+/// A step that has a reply.
 struct OpenEntry {
     query: Value,
     reply: Message,
@@ -120,7 +121,7 @@ impl Book {
                     self.received += usage.output_tokens;
                 }
                 let how = reply.message.extra.get(SAMPLED);
-                // Else it was the answer to a question.
+                // Otherwise the reply answered a question.
                 let is_own = how.is_none_or(|how| how.get("colleagues").is_some());
                 self.queries += u32::from(is_own);
                 self.open = Some(OpenEntry {
@@ -133,7 +134,7 @@ impl Book {
                     seconds: 0.0,
                 });
             }
-            // Questions of history processors and samplers are paid, too.
+            // The questions of history processors and samplers are paid, too.
             Event::AskReply { reply, cost, .. } => {
                 self.queries += 1;
                 self.cost += cost.unwrap_or_default();
@@ -153,7 +154,7 @@ impl Book {
                 ..
             } => {
                 match (code.as_str(), &mut self.open) {
-                    // The tool wants it to be forgotten.
+                    // The tool asks to forget the reply.
                     ("retry-without-output", open) => *open = None,
                     ("retry-with-output", Some(open)) => {
                         open.observation = open.observation.replace(RETRY_MARK, "");
@@ -166,7 +167,7 @@ impl Book {
                         .extend(feedback.iter().map(|it| item(it, "user")));
                     return;
                 };
-                // An accepted reply that is taken back.
+                // An accepted reply is taken back.
                 while self
                     .history
                     .last()
@@ -236,8 +237,8 @@ impl Book {
         self.history.push(item);
     }
 
-    /// The messages that are sent with the next query; an empty list if those of all steps together would be too
-    /// large.
+    /// The messages of the next query; an empty list if the queries of all steps together would be
+    /// too large.
     fn query(&mut self) -> Value {
         if self.query_bytes > LARGEST_QUERIES {
             return json!([]);
@@ -276,7 +277,7 @@ impl Book {
             };
             self.close();
         } else if status == "submitted" {
-            // SWE-agent shows the patch in place of what the tool has printed.
+            // SWE-agent shows the patch in place of the tool's output.
             if let Some(last) = self.steps.last_mut() {
                 last["observation"] = submission.into();
             }
@@ -290,7 +291,7 @@ impl Book {
                 }
             }
         } else if status == "exit_command" {
-            // The command is not run, and its step shows that.
+            // The command was not run, and its step shows that.
             if let Some(last) = self.steps.last_mut() {
                 last["observation"] = "Exited".into();
             }
@@ -333,7 +334,7 @@ impl Book {
     }
 }
 
-/// About how many bytes a message has in a file.
+/// The approximate number of bytes of a message in a file.
 fn text_bytes(item: &Value) -> usize {
     let text = |value: &Value| match value {
         Value::String(text) => text.len(),
@@ -347,7 +348,7 @@ fn text_bytes(item: &Value) -> usize {
             .sum::<usize>()
 }
 
-/// A message of a demonstration, with the keys of the recorded run.
+/// A message of a demonstration, with the keys of the recorded message.
 fn shown_item(message: &Message) -> Value {
     let kind = message.extra.get("message_type").and_then(Value::as_str);
     let mut item = item(message, kind.unwrap_or("demonstration"));
@@ -411,7 +412,7 @@ pub(crate) fn text(path: &Path) -> Result<String, SweAgentProblem> {
 /// Reads a trajectory.
 ///
 /// # Errors
-/// [`SweAgentProblem`] if it can't be read or is none.
+/// [`SweAgentProblem`] if the file can't be read, or is not a trajectory.
 pub fn read(path: &Path) -> Result<Value, SweAgentProblem> {
     let name = path.display();
     let text = text(path)?;

@@ -1,5 +1,5 @@
-//! From SWE-agent's configuration to ours. A key without a counterpart is refused by name, unless its value
-//! is the one that has no effect.
+//! Converts SWE-agent's configuration to that of this host. A key without a counterpart is refused
+//! by name, unless its value has no effect.
 
 mod agent;
 mod demonstrations;
@@ -18,26 +18,27 @@ use crate::keys::shortened;
 use crate::problem::SweProblem;
 use crate::tree::GivenTree;
 
-/// Our configuration of a run of SWE-agent's.
+/// The configuration of this host for a run with SWE-agent's configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Translated {
-    /// Dotted keys of ours, with their values and the places of the values that they were made of.
+    /// Dotted keys of this host, with their values and the places of the original values.
     pub settings: Vec<(String, Value, Origin)>,
-    /// Secrets that the configuration holds, by the names of variables under which our keys name them.
+    /// Secrets in the configuration, by the names of variables under which keys of this host name
+    /// them.
     pub secrets: Vec<(String, String)>,
-    /// What has no effect here, for the user.
+    /// Warnings about values without an effect.
     pub warnings: Vec<String>,
 }
 
 impl Translated {
-    /// The value of one of our keys; the last one counts.
+    /// The value of a key of this host; the last one takes precedence.
     pub fn value(&self, key: &str) -> Option<&Value> {
         let found = self.settings.iter().rev().find(|(name, _, _)| name == key);
         found.map(|(_, value, _)| value)
     }
 }
 
-/// What a translation needs beside the configuration.
+/// The inputs of a translation.
 #[derive(Clone, Copy)]
 pub struct TranslationInput<'a> {
     /// The merged configuration, checked against the table of keys.
@@ -46,7 +47,8 @@ pub struct TranslationInput<'a> {
     pub problem: &'a SweProblem,
     /// The folder of the instance's files.
     pub folder: &'a str,
-    /// The place of the instance in its batch, from 0: of several keys of the model, each next instance uses the next.
+    /// The index of the instance in its batch, from 0: the instances use the keys of the model in
+    /// turn.
     pub place: usize,
     /// Looks up a variable of this process.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
@@ -55,7 +57,7 @@ pub struct TranslationInput<'a> {
 /// Translates a configuration.
 ///
 /// # Errors
-/// [`SweAgentError`] with everything that can't be translated.
+/// [`SweAgentError`] with all values that can't be translated.
 pub fn translate(input: TranslationInput<'_>) -> Result<Translated, SweAgentError> {
     let mut work = TranslationWork {
         input,
@@ -82,7 +84,7 @@ pub fn translate(input: TranslationInput<'_>) -> Result<Translated, SweAgentErro
 /// Translates only the model of a configuration, for a question outside of a run.
 ///
 /// # Errors
-/// [`SweAgentError`] with everything that can't be translated.
+/// [`SweAgentError`] with all values that can't be translated.
 pub fn translate_model(input: TranslationInput<'_>) -> Result<Translated, SweAgentError> {
     let mut work = TranslationWork {
         input,
@@ -97,8 +99,8 @@ pub fn translate_model(input: TranslationInput<'_>) -> Result<Translated, SweAge
 }
 
 impl Translated {
-    /// Gives the secrets names of their own, which end with `tag`: several configurations of one process may
-    /// hold different keys.
+    /// Gives the secrets names of their own, which end with `tag`, because several configurations
+    /// of one process may contain different keys.
     #[must_use]
     pub fn with_own_secrets(mut self, tag: &str) -> Self {
         for (name, _) in &mut self.secrets {
@@ -114,7 +116,7 @@ impl Translated {
     }
 }
 
-/// A translation under way.
+/// The state of a translation.
 struct TranslationWork<'a> {
     input: TranslationInput<'a>,
     done: Translated,
@@ -146,13 +148,13 @@ impl<'a> TranslationWork<'a> {
             .push((key.to_owned(), value.into(), origin));
     }
 
-    /// A value of ours that the user did not give.
+    /// Adds a value of this host that the user did not give.
     fn put_fixed(&mut self, key: &str, value: impl Into<Value>) {
         let at = GivenAt::Flag("sweagent run".to_owned());
         self.put(key, value, &at);
     }
 
-    /// The given value under another name, else `default`.
+    /// Adds the given value under another name, else `default`.
     fn copy(&mut self, from: &str, to: &str, default: impl Into<Value>) {
         match self.given(from) {
             Some(tree) => self.put(to, tree.value(), &tree.at),
@@ -160,7 +162,7 @@ impl<'a> TranslationWork<'a> {
         }
     }
 
-    /// A number under another name, as one with a point.
+    /// Adds a number under another name, as a float.
     fn copy_number(&mut self, from: &str, to: &str, default: f64) {
         match (self.given(from), self.number(from)) {
             (Some(tree), Some(number)) => self.put(to, number, &tree.at),
@@ -173,7 +175,7 @@ impl<'a> TranslationWork<'a> {
         self.problems.push(problem.hint(hint));
     }
 
-    /// Refuses a key whose value is another one than those without an effect.
+    /// Refuses a key whose value is not among those without an effect.
     fn refuse_unless(&mut self, key: &str, idle: &[Value], hint: &str) {
         if let Some(tree) = self.given(key)
             && !idle.contains(&tree.value())
@@ -215,7 +217,7 @@ impl<'a> TranslationWork<'a> {
     }
 }
 
-/// A map whose values are texts, as Python writes them.
+/// A map with its values as texts, as Python writes them.
 fn as_texts(tree: &GivenTree) -> Map<String, Value> {
     let entries = tree.entries().iter();
     entries

@@ -12,13 +12,13 @@ use crate::given_at::GivenAt;
 /// A value with its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GivenTree {
-    /// Where it was given.
+    /// The place where it was given.
     pub at: GivenAt,
-    /// What it holds.
+    /// The content.
     pub content: GivenContent,
 }
 
-/// What a value of a configuration holds.
+/// The content of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GivenContent {
     /// A text, a number, a truth value or nothing.
@@ -161,10 +161,10 @@ impl GivenTree {
     }
 }
 
-/// Reads a YAML text. `path` is its name for messages.
+/// Reads a YAML text. `path` is its name in messages.
 ///
 /// # Errors
-/// [`SweAgentError`] if it is no YAML, or no map.
+/// [`SweAgentError`] if it is not valid YAML, or not a map.
 pub fn read_yaml(path: &str, text: &str) -> Result<GivenTree, SweAgentError> {
     let start = GivenAt::File {
         path: path.to_owned(),
@@ -202,7 +202,7 @@ pub(crate) fn read_any_yaml(path: &str, text: &str) -> Result<Option<GivenTree>,
 /// Reads a YAML file.
 ///
 /// # Errors
-/// [`SweAgentError`] if it can't be read or is no map.
+/// [`SweAgentError`] if it can't be read, or is not a map.
 pub fn read_yaml_file(path: &Path) -> Result<GivenTree, SweAgentError> {
     let name = path.display().to_string();
     let text = mswea_files::read_text(path, mswea_files::SETTINGS).map_err(|error| {

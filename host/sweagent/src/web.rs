@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// The variable with the address of another API than GitHub's own, for servers of a company.
+/// The variable with the URL of another API than GitHub's own, for servers of a company.
 const API: &str = "GITHUB_API_URL";
 const TOKEN: &str = "GITHUB_TOKEN";
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// The largest answer that is read.
 const LIMIT: usize = 16 << 20;
 
 /// Looks up a variable of this process.
 pub(crate) type Variable<'v> = &'v dyn Fn(&str) -> Option<String>;
 
-/// A client for this address: without trusted certificates where no TLS is spoken.
+/// A client for this URL: without trusted certificates if TLS is not used.
 pub(crate) fn client(url: &str, variable: Variable<'_>) -> Result<reqwest::Client, String> {
     let tls = match url.starts_with("http:") {
         true => mswea_tls::trusting_nobody(),
@@ -22,12 +22,12 @@ pub(crate) fn client(url: &str, variable: Variable<'_>) -> Result<reqwest::Clien
     }?;
     let client = reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
-        .timeout(PATIENCE)
+        .timeout(TIME_LIMIT)
         .build();
     client.map_err(|error| in_words(&error))
 }
 
-/// An error with its causes.
+/// The messages of an error and its causes.
 pub(crate) fn in_words(error: &dyn std::error::Error) -> String {
     let mut why = error.to_string();
     let mut source = error.source();
@@ -53,12 +53,12 @@ pub(crate) async fn body(
     Ok(Some(body))
 }
 
-/// The server of the repositories whose API is used, and its port if it is not the usual one; none if the address
-/// of the API is not one.
+/// The host of the repositories that belong to the API, and its port if it is not the default one;
+/// none if the API's URL is invalid.
 pub fn github_server(variable: Variable<'_>) -> Option<(String, Option<u16>)> {
     let base = reqwest::Url::parse(&GithubApi::of(variable).base).ok()?;
     let host = base.host_str()?;
-    // Servers of a company have the API below their own name.
+    // Servers of a company have the API below their own host name.
     let is_githubs = |rest: &&str| *rest == "github.com" || rest.ends_with(".ghe.com");
     let server = host.strip_prefix("api.").filter(is_githubs);
     Some((server.unwrap_or(host).to_owned(), base.port()))
@@ -72,7 +72,7 @@ pub(crate) struct GithubApi<'v> {
 }
 
 impl<'v> GithubApi<'v> {
-    /// The API that the variables name.
+    /// The API that the variables configure.
     pub(crate) fn of(variable: Variable<'v>) -> Self {
         let set = |name| variable(name).filter(|value| !value.is_empty());
         let base = set(API).unwrap_or_else(|| "https://api.github.com".to_owned());
@@ -83,18 +83,18 @@ impl<'v> GithubApi<'v> {
         }
     }
 
-    /// Reads what is at `path`; `what` names it in errors.
+    /// Reads `path`; `what` is its name in errors.
     ///
     /// # Errors
-    /// A message with the remedy.
+    /// A message with the remedy if the request fails, or the API refuses.
     pub(crate) async fn get(&self, path: &str, what: &str) -> Result<Value, String> {
         self.send(path, what, None).await
     }
 
-    /// Makes what `given` describes at `path`.
+    /// Posts `given` to `path`.
     ///
     /// # Errors
-    /// As [`Self::get`].
+    /// A message with the remedy in the cases of [`Self::get`].
     pub(crate) async fn post(
         &self,
         path: &str,

@@ -31,7 +31,7 @@ pub struct TemplateError {
     pub line: Option<usize>,
     /// Column in characters, from 1, if it is known.
     pub column: Option<usize>,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
     /// The source line and a line with carets below it, if the position is known.
     pub snippet: Option<Box<str>>,

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-/// What kind of name it is.
+/// The kind of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameUse {
     /// After `|`, or in `{% filter %}`.

@@ -2,6 +2,7 @@
 
 use minijinja::value::{DynObject, Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, Value};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::args::{bind, defined, fits, flag, int, invalid, items, length, printed, text};
 use super::printf::{Arguments, format_percent};
@@ -255,26 +256,17 @@ fn striptags(source: &str) -> String {
     minijinja_contrib::filters::striptags(words.join(" ").replace('<', "&lt;"))
 }
 
-const URL_SAFE: &str = "_.-~";
+const QUOTED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'-')
+    .remove(b'~');
 
-fn quoted(text: &str, slash: bool, plus: bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        let char = char::from(byte);
-        if char.is_ascii_alphanumeric() || URL_SAFE.contains(char) || (slash && char == '/') {
-            out.push(char);
-        } else if plus && char == ' ' {
-            out.push('+');
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
-}
+const QUOTED_IN_PATH: &AsciiSet = &QUOTED.remove(b'/');
 
 fn urlencode(value: &Value) -> Result<String, Error> {
     if value.as_str().is_some() || defined(value)?.try_iter().is_err() || value.is_none() {
-        return Ok(quoted(&to_str(value), true, false));
+        return Ok(utf8_percent_encode(&to_str(value), QUOTED_IN_PATH).to_string());
     }
     let pairs: Vec<(Value, Value)> = if value.kind() == ValueKind::Map {
         let pairs = value.as_object().and_then(DynObject::try_iter_pairs);
@@ -292,7 +284,13 @@ fn urlencode(value: &Value) -> Result<String, Error> {
     let parts: Vec<String> = pairs
         .iter()
         .map(|(key, value)| {
-            let part = |value: &Value| printed(value).map(|text| quoted(&text, false, true));
+            // A `%` of the text itself becomes `%25`, so each `%20` is a blank.
+            let quoted = |text: &str| {
+                utf8_percent_encode(text, QUOTED)
+                    .to_string()
+                    .replace("%20", "+")
+            };
+            let part = |value: &Value| printed(value).map(|text| quoted(&text));
             Ok(format!("{}={}", part(key)?, part(value)?))
         })
         .collect::<Result<_, Error>>()?;

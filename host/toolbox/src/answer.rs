@@ -1,19 +1,19 @@
-//! How a tool ends: with a text for the model, or with a refusal and its exit code.
+//! The result of a tool: a text for the model, or a refusal with its exit code.
 
 use std::fmt;
 
 /// The text that a tool prints, without the last line end.
 pub type ToolText = Vec<u8>;
 
-/// What every tool returns.
+/// The result of a tool.
 pub type ToolResult = Result<ToolText, ToolRefusal>;
 
-/// A tool could not do what was asked.
+/// The refusal of a tool, which could not do its task.
 #[derive(Debug)]
 pub struct ToolRefusal {
     /// The exit code of the program.
     pub code: u8,
-    /// What was wrong, for the model.
+    /// The reason, for the model.
     pub text: ToolText,
 }
 
@@ -29,14 +29,14 @@ impl ToolRefusal {
         Self::new(1, text)
     }
 
-    /// The same with a further line.
+    /// The same refusal with a further line.
     pub fn and(mut self, line: &str) -> Self {
         self.text.push(b'\n');
         self.text.extend_from_slice(line.as_bytes());
         self
     }
 
-    /// The same with another exit code.
+    /// The same refusal with another exit code.
     pub fn coded(self, code: u8) -> Self {
         Self { code, ..self }
     }
@@ -61,7 +61,7 @@ impl TextParts {
     }
 }
 
-/// Bytes in a message: what is not UTF-8 is replaced.
+/// Bytes in a message; bytes that are not UTF-8 are replaced.
 pub struct Readable<'a>(pub &'a [u8]);
 
 impl fmt::Display for Readable<'_> {

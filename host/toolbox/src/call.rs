@@ -1,4 +1,4 @@
-//! What a tool is called with.
+//! The arguments with which a tool is called.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -14,23 +14,23 @@ impl ToolInput {
         Self { words }
     }
 
-    /// All of them.
+    /// All arguments.
     pub fn words(&self) -> &[OsString] {
         &self.words
     }
 
-    /// All of them, as bytes.
+    /// All arguments as bytes.
     pub fn bytes(&self) -> Vec<&[u8]> {
         self.words.iter().map(|word| word.as_bytes()).collect()
     }
 }
 
-/// Bytes as a name of the system.
+/// Bytes as a string of the operating system.
 pub fn os(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)
 }
 
-/// Owned bytes as a name of the system.
+/// Owned bytes as a string of the operating system.
 pub fn os_string(bytes: Vec<u8>) -> OsString {
     OsString::from_vec(bytes)
 }

@@ -1,5 +1,6 @@
-//! `_connect`: a network client that reads commands from its input, one a line, and prints a prompt when it is
-//! ready for the next one. The host keeps it open between the calls of the tools `connect_*`.
+//! `_connect`: a network client that reads commands from its input, one a line, and prints a prompt
+//! when it is ready for the next one. The host keeps the client open between the calls of the tools
+//! `connect_*`.
 
 use std::io::{self, BufRead as _, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -10,13 +11,13 @@ use crate::call::ToolInput;
 
 const PROMPT: &str = "(nc) ";
 
-/// How long a server may take to accept a connection, and to send the first byte of an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time limit for a server to accept a connection, and to send the first byte of an answer.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a server may pause within an answer.
+/// The longest pause of a server within an answer.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// The most bytes of an answer.
+/// The largest answer, in bytes.
 const LONGEST: usize = 1 << 20;
 
 const HELP: &str = "\
@@ -27,7 +28,7 @@ recv               shows what the server sends
 close              closes the connection
 quit               ends this program";
 
-/// The client. It ends with its input.
+/// Runs the client until its input ends.
 pub fn client(input: &ToolInput) -> ToolResult {
     if !input.words().is_empty() {
         let text = "Usage: _connect\nIts commands come from its input.";
@@ -60,14 +61,14 @@ pub fn client(input: &ToolInput) -> ToolResult {
     }
 }
 
-/// Prints; false if nobody reads it.
+/// Prints the text; returns false if nobody reads the output.
 fn say(text: &str) -> bool {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes());
     written.and_then(|()| out.flush()).is_ok()
 }
 
-/// Does a command; returns what is to be printed.
+/// Runs a command; returns the text to print.
 fn answer(server: &mut Option<TcpStream>, word: &[u8], rest: &[u8]) -> Result<String, String> {
     let text = match word {
         b"" => return Ok(String::new()),
@@ -123,7 +124,7 @@ fn connected(words: &str) -> Result<TcpStream, String> {
     let failed = |error: io::Error| format!("{host} port {port} can't be reached: {error}");
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in (host, port).to_socket_addrs().map_err(failed)? {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match TcpStream::connect_timeout(&address, TIME_LIMIT) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
@@ -131,14 +132,14 @@ fn connected(words: &str) -> Result<TcpStream, String> {
     Err(failed(last))
 }
 
-/// What the server sends, and whether it has closed the connection. Nothing for a while ends it.
+/// The data that the server sends until it pauses, and whether it has closed the connection.
 fn received(server: &mut TcpStream) -> (String, bool) {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     let begin = Instant::now();
-    let mut wait = PATIENCE;
+    let mut wait = TIME_LIMIT;
     let is_over = loop {
-        let left = PATIENCE.saturating_sub(begin.elapsed()).min(wait);
+        let left = TIME_LIMIT.saturating_sub(begin.elapsed()).min(wait);
         if left.is_zero() || bytes.len() >= LONGEST {
             break false;
         }
@@ -165,11 +166,11 @@ fn received(server: &mut TcpStream) -> (String, bool) {
             text.push_str(&format!("\\x{byte:02x}"));
         }
     }
-    // A server that sends the prompt would seem to have ended its answer.
+    // A prompt in the server's data would be taken for the end of its answer.
     (text.replace(PROMPT, "(nc)\\x20"), is_over)
 }
 
-/// The bytes that a text with backslashes means, as in a text of C or Python.
+/// The bytes that a text with backslash escapes stands for, as in C or Python.
 fn plain(text: &[u8]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -11,13 +11,13 @@ use crate::call::{ToolInput, os};
 
 const RADARE: &str = "r2";
 
-/// What stands for `main` in a program that has none.
+/// The names to look for, in this order, if `main` is asked for.
 const ENTRIES: &[&str] = &["main", "_start", "invoke_main", "entry", "entry0"];
 
-/// What radare2 puts before the names of symbols.
+/// The prefixes that radare2 puts before names of symbols.
 const PREFIXES: &[&str] = &["", "sym.", "dbg.", "sym._", "sym.imp.", "loc."];
 
-/// How many names of functions a refusal lists.
+/// The largest number of function names that a refusal lists.
 const LISTED: usize = 200;
 
 /// A function of a program.
@@ -82,7 +82,7 @@ fn show(input: &ToolInput, tool: &str, commands: &[&str]) -> ToolResult {
     )))
 }
 
-/// Whether radare2 says that it has no such command: a decompiler that is not installed.
+/// Whether radare2 reports an unknown command, because the decompiler is not installed.
 fn is_unknown(text: &str) -> bool {
     let first = text.lines().next().unwrap_or_default().to_lowercase();
     ["unknown command", "install", "cannot find", "usage: pd"]
@@ -114,7 +114,8 @@ fn functions(path: &Path) -> Result<Vec<CodeFunction>, ToolRefusal> {
     }
 }
 
-/// The function of this name: `main` may have another one, and `fcn.ADDRESS` is an address.
+/// The function of this name. `main` may have another name in the program, and `fcn.ADDRESS` is an
+/// address.
 fn found<'f>(functions: &'f [CodeFunction], wanted: &str) -> Option<&'f CodeFunction> {
     let named = |name: &str| {
         PREFIXES.iter().find_map(|prefix| {
@@ -135,7 +136,7 @@ fn found<'f>(functions: &'f [CodeFunction], wanted: &str) -> Option<&'f CodeFunc
     })
 }
 
-/// What radare2 prints.
+/// The output of radare2.
 fn radare(path: &Path, script: &str) -> Result<String, ToolRefusal> {
     let Some(program) = program() else {
         return Err(ToolRefusal::one(
@@ -143,7 +144,7 @@ fn radare(path: &Path, script: &str) -> Result<String, ToolRefusal> {
         ));
     };
     let mut command = Command::new(program);
-    // Neither the user's settings nor colours.
+    // Without the user's settings and without colours.
     command.args([
         "-N",
         "-2",

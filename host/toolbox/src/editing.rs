@@ -1,5 +1,6 @@
-//! The windowed edits, in three forms: a range of lines, search and replace, the whole window. An edit that
-//! brings in problems which a linter finds is not made; the window is shown as it would be and as it is.
+//! The windowed edits, in three forms: a range of lines, search and replace, the whole window. An
+//! edit that adds problems which a linter finds is refused; the refusal shows the window with the
+//! edit and without it.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,7 +16,8 @@ use crate::registry::Values;
 use crate::storage::{self, NewContent};
 use crate::window::FileWindow;
 
-/// Asks the host to let the model try again: the failed try is shown to it once and not kept.
+/// Asks the host to query the model again. The failed edit is in that query only, and not in the
+/// history.
 const RETRY: &str = "###SWE-AGENT-RETRY-WITH-OUTPUT###";
 
 /// The line that ends a text on stdin.
@@ -31,16 +33,16 @@ struct PlannedEdit {
     after: Vec<u8>,
     /// The replaced lines; none for an edit in several places.
     span: Option<EditSpan>,
-    /// The line to which the window goes afterwards, counted from 0.
+    /// The line to which the window moves afterwards, counted from 0.
     line: Option<usize>,
     /// The exit code of a refusal.
     code: u8,
-    /// What follows a refusal.
+    /// The token that follows a refusal.
     token: Option<&'static str>,
 }
 
 impl PlannedEdit {
-    /// Makes the edit, unless a linter objects. The window has moved to it then.
+    /// Makes the edit and moves the window to it, unless the linter finds new problems.
     fn make(mut self) -> Result<FileWindow, ToolRefusal> {
         let path = self.window.path.clone();
         let trouble = |trouble: storage::FileTrouble| trouble.about(&path).coded(self.code);
@@ -49,7 +51,7 @@ impl PlannedEdit {
         let problems = linting::new_problems(&values, &path, candidate.path(), self.span);
         if problems.is_empty() {
             candidate.keep().map_err(trouble)?;
-            // The number of lines is that of the new content.
+            // The window needs the number of lines of the new content.
             self.window.show_content(&self.after)?;
             if let Some(line) = self.line {
                 self.window.go_to(line as i64);
@@ -103,7 +105,8 @@ fn with_window(message: &str, window: &FileWindow) -> Result<ToolText, ToolRefus
     Ok(text.finish())
 }
 
-/// The lines of a text of the model. A line end at its end ends the last line; an empty text has no lines.
+/// The lines of a text by the model. A line end at the end of the text closes the last line; an
+/// empty text has no lines.
 fn lines(text: &[u8]) -> Vec<&[u8]> {
     if text.is_empty() {
         return Vec::new();
@@ -172,7 +175,7 @@ pub fn edit_range(input: &ToolInput) -> ToolResult {
     with_window(&format!("The file was changed. {CHECK}"), &window)
 }
 
-/// The text up to the line that ends it, or to the end.
+/// The text on stdin up to the line that ends it, or to the end of stdin.
 fn standard_input() -> Result<Vec<u8>, ToolRefusal> {
     let mut text = Vec::new();
     let mut input = io::stdin().lock();
@@ -224,7 +227,7 @@ pub fn edit_replace(input: &ToolInput) -> ToolResult {
     let lines_of = |text: &[u8]| memchr::memchr_iter(b'\n', text).count();
     let [find, put] = [search, new].map(|text| as_in(&before, text));
     let places: Vec<usize> = match find.is_empty() {
-        // In an empty file, the only text is the empty one.
+        // An empty file contains only the empty text.
         true if before.is_empty() => vec![0],
         true => {
             return refused(
@@ -287,7 +290,7 @@ pub fn edit_replace(input: &ToolInput) -> ToolResult {
         window,
         span: (!all).then_some(span),
         after,
-        // As SWE-agent has it: one line further if all places are replaced.
+        // As in SWE-agent: one line further if all places are replaced.
         line: Some(line + usize::from(all)),
         code: 4,
         token: Some(RETRY),
@@ -302,7 +305,7 @@ pub fn edit_replace(input: &ToolInput) -> ToolResult {
     with_window(&format!("{message} {CHECK}"), &window)
 }
 
-/// Where the shown lines begin and end in the file.
+/// The offsets in the file at which the shown lines begin and end.
 fn shown_bytes(content: &[u8], window: &FileWindow) -> (usize, usize) {
     let start_of = |line: usize| match line {
         0 => 0,

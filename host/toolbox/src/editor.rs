@@ -17,13 +17,13 @@ use crate::registry::Values;
 use crate::storage::{self, FileTrouble, NewContent};
 use crate::undo::EditHistory;
 
-/// How many lines are shown on each side of an edit.
+/// The number of lines that are shown on each side of an edit.
 const AROUND: usize = 4;
 
 const USAGE: &str = "usage: str_replace_editor <command> <path> [--file_text TEXT] [--view_range FIRST LAST] [--old_str TEXT] \
 [--new_str TEXT] [--insert_line NUMBER]";
 
-/// What the tool is called with.
+/// The arguments of the tool.
 #[derive(Default)]
 struct EditorCall {
     command: Vec<u8>,
@@ -160,7 +160,7 @@ fn check_path(call: &EditorCall) -> Result<(), ToolRefusal> {
     }
 }
 
-/// Reads the file; code 19.
+/// Reads the file; a failure has exit code 19.
 fn read(path: &Path) -> Result<Vec<u8>, ToolRefusal> {
     storage::text(path).map_err(|trouble| trouble.about(path).coded(19))
 }
@@ -184,7 +184,7 @@ fn create(call: &EditorCall) -> ToolResult {
         ));
     }
     storage::replace(path, text).map_err(|trouble| written(path, &trouble))?;
-    // What was at this path before is another file.
+    // The edits in the history are those of an earlier file at this path.
     EditHistory::of(path).forget();
     Ok(format!("The file {} was created.", path.display()).into_bytes())
 }
@@ -344,8 +344,8 @@ fn insert(call: &EditorCall) -> ToolResult {
     edited(path, &after, &shown_lines, &values, &note)
 }
 
-/// The text with lines after `line` of its lines. The empty text after the last line end counts as a line,
-/// as in the views.
+/// The text with new lines inserted after its line `line`. The empty text after the last line end
+/// counts as a line, as in the views.
 fn inserted(before: &[u8], line: usize, new: &[&[u8]]) -> Vec<u8> {
     let parts = LineText::of(before);
     let real = parts.lines.len();
@@ -362,7 +362,8 @@ fn inserted(before: &[u8], line: usize, new: &[&[u8]]) -> Vec<u8> {
     after
 }
 
-/// Writes the new content and keeps the old one for `undo_edit`; returns what a linter finds.
+/// Writes the new content and keeps the old content for `undo_edit`; returns the problems that a
+/// linter finds.
 fn change(
     path: &Path,
     before: &[u8],
@@ -376,7 +377,7 @@ fn change(
         true => linting::new_problems(values, path, candidate.path(), Some(span)),
         false => Vec::new(),
     };
-    // First the old content: an edit that can't be undone is not made.
+    // The old content is kept first: an edit that can't be undone is not made.
     let history = EditHistory::of(path);
     history.push(before)?;
     if let Err(error) = candidate.keep() {

@@ -1,5 +1,5 @@
-//! What `str_replace_editor` shows: numbered lines, the content of a folder, and how far an excerpt grows to
-//! the ends of what it is in.
+//! The views of `str_replace_editor`: numbered lines, the content of a folder, and excerpts that
+//! are extended to the ends of a function, class or paragraph.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,7 +10,7 @@ use crate::filemap;
 use crate::registry::Values;
 use crate::storage::FileTrouble;
 
-/// How many characters of a file are shown.
+/// The largest number of characters of a file that are shown.
 const MOST: usize = 16_000;
 
 const CLIPPED: &str = "<response clipped><NOTE>The rest is left out. Find the line numbers of what you look for with `grep -n`, and \
@@ -20,7 +20,7 @@ view these lines with `view_range`.</NOTE>";
 pub struct Excerpt {
     pub first: usize,
     pub last: usize,
-    /// Whether it may grow.
+    /// Whether the excerpt may be extended.
     pub grow: bool,
 }
 
@@ -101,7 +101,8 @@ fn is_python(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "py")
 }
 
-/// Moves both ends outwards, each by at most `most` lines, to a better place to end.
+/// Moves both ends outwards, each by at most `most` lines, to a better place for the end of an
+/// excerpt.
 fn grown(lines: &[&[u8]], first: usize, last: usize, most: usize, python: bool) -> (usize, usize) {
     if most == 0 {
         return (first, last);
@@ -109,7 +110,7 @@ fn grown(lines: &[&[u8]], first: usize, last: usize, most: usize, python: bool) 
     let up = (first.saturating_sub(most).max(1)..=first).rev();
     let down = last..=last.saturating_add(most).min(lines.len());
     let first = best_end(lines, up, python).unwrap_or(first).min(first);
-    // Of what begins below, nothing is shown.
+    // A definition that begins below is not shown.
     let end = best_end(lines, down, python).unwrap_or(last);
     let end = if end > last && end < lines.len() {
         end - 1
@@ -119,8 +120,8 @@ fn grown(lines: &[&[u8]], first: usize, last: usize, most: usize, python: bool) 
     (first, end.max(last))
 }
 
-/// The line at which an excerpt ends best: where a function or class begins or the file ends, else after two
-/// empty lines, else at an empty one. The nearest of the best ones.
+/// The best line for the end of an excerpt: before a function or class begins or the file ends,
+/// else after two empty lines, else at an empty line. Of several equally good lines, the nearest.
 fn best_end(
     lines: &[&[u8]],
     candidates: impl Iterator<Item = usize>,
@@ -156,7 +157,7 @@ fn begins(line: &[u8]) -> bool {
     line.starts_with(b"@") || word(b"def") || word(b"class")
 }
 
-/// The files and folders in a folder and in its folders, without hidden ones.
+/// The files and folders in a folder and in its subfolders, without hidden ones.
 pub fn directory(path: &Path) -> ToolResult {
     let mut found = vec![path.to_owned()];
     let trouble = |error| FileTrouble::from(error).about(path).coded(7);

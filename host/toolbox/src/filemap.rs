@@ -7,7 +7,7 @@ use crate::call::ToolInput;
 use crate::python;
 use crate::storage;
 
-/// A body with at least so many lines is left out.
+/// The number of lines from which a body is left out.
 const LONG: usize = 6;
 
 /// `filemap PATH`.
@@ -20,7 +20,7 @@ pub fn filemap(input: &ToolInput) -> ToolResult {
     Ok(overview(&content))
 }
 
-/// The lines of a file with their numbers; in place of each long body, which lines it has.
+/// The lines of a file with their numbers. Each long body is replaced by the numbers of its lines.
 pub fn overview(content: &[u8]) -> ToolText {
     let lines: Vec<&[u8]> = content.split_inclusive(|byte| *byte == b'\n').collect();
     let long = |(start, end): &(usize, usize)| end - start + 1 >= LONG;

@@ -10,18 +10,18 @@ use crate::answer::{Readable, ToolRefusal};
 use crate::places;
 use crate::registry::Values;
 
-/// The changes of a repository.
+/// The work tree of a repository.
 pub struct WorkTree {
     root: PathBuf,
 }
 
 impl WorkTree {
-    /// The repository of the run: `ROOT`, else the working directory. Nothing if no repository is there,
-    /// which is no error: a task may do without.
+    /// The repository of the run: `ROOT`, else the working directory. None if there is no
+    /// repository, which is no error: some tasks have none.
     pub fn of(values: &Values) -> Option<Self> {
         let root = values.text("ROOT").map(PathBuf::from);
         let root = root.or_else(|| env::current_dir().ok())?;
-        // Looked for by hand, because git also fails for other reasons, which are to be told.
+        // Without git, because git also fails for other reasons, which are reported.
         let inside = root
             .ancestors()
             .any(|folder| fs::symlink_metadata(folder.join(".git")).is_ok());
@@ -36,7 +36,7 @@ impl WorkTree {
         command
     }
 
-    /// Takes a patch back, if its file has content.
+    /// Reverts a patch, if the patch file is not empty.
     pub fn take_back(&self, patch: &Path) -> Result<(), ToolRefusal> {
         let content = fs::read(patch).unwrap_or_default();
         if content.is_empty() {
@@ -46,7 +46,7 @@ impl WorkTree {
         let child = command.stdin(Stdio::piped()).spawn();
         let output = child.and_then(|mut child| {
             if let Some(mut input) = child.stdin.take() {
-                // git may have ended; then its message says why.
+                // git may have ended already; its message then says why.
                 let _ = input.write_all(&content);
             }
             child.wait_with_output()
@@ -60,7 +60,7 @@ impl WorkTree {
         ended("git diff --cached", self.diff().output())
     }
 
-    /// The changes, without staging them: with a copy of the index.
+    /// The changes, without staging them: git works on a copy of the index.
     pub fn changes(&self) -> Result<Vec<u8>, ToolRefusal> {
         let index = self.git(&["rev-parse", "--git-path", "index"]).output();
         let index = ended("git rev-parse", index)?;
@@ -83,12 +83,12 @@ impl WorkTree {
     }
 
     fn diff(&self) -> Command {
-        // Programs that a user has set up for showing changes make no patches.
+        // A diff program in the user's settings would not make a patch.
         self.git(&["diff", "--cached", "--no-color", "--no-ext-diff"])
     }
 }
 
-/// What a command of git has printed.
+/// The output of a command of git.
 fn ended(what: &str, output: std::io::Result<Output>) -> Result<Vec<u8>, ToolRefusal> {
     let problem = match output {
         Ok(output) if output.status.success() => return Ok(output.stdout),

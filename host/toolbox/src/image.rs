@@ -35,7 +35,8 @@ pub fn view_image(input: &ToolInput) -> ToolResult {
     Ok(format!("![{shown}](data:{kind};base64,{data})").into_bytes())
 }
 
-/// The kind of an image by its content: a name can be wrong, and a provider refuses such an image.
+/// The type of an image, found from its content: the extension can be wrong, and providers refuse
+/// an image with a wrong type.
 fn kind(content: &[u8]) -> Option<&'static str> {
     if content.starts_with(b"\x89PNG\r\n\x1a\n") {
         Some("image/png")

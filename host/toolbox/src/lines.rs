@@ -1,21 +1,21 @@
-//! The lines of a text, of a file or in memory: how many there are, and reading some of them without
-//! holding the others.
+//! The lines of a text, in a file or in memory: counts them, and reads some of them without holding
+//! the others in memory.
 //!
 //! A line ends at a line feed; a carriage return before that is part of the line end. A last line without
 //! a line end counts.
 
 use std::io::{self, BufRead as _, BufReader, Read, Seek, SeekFrom};
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const BLOCK: usize = 256 * 1024;
 
 /// The longest line that is shown whole.
 const LONGEST: usize = 100_000;
 
-/// Where the lines of a text are.
+/// The positions of the lines of a text.
 pub struct LineIndex {
     total: usize,
-    /// For each block that was read, how many line ends are before it, and its place.
+    /// For each block that was read: the number of line ends before it, and its offset.
     blocks: Vec<(usize, u64)>,
 }
 
@@ -60,7 +60,8 @@ impl LineIndex {
         if count == 0 {
             return Ok(Vec::new());
         }
-        // The line begins after so many line ends: in the last block that has fewer before it.
+        // The line begins after `first` line ends: in the last block with fewer line ends before
+        // it.
         let block = self.blocks.partition_point(|(ends, _)| *ends < first);
         let (ends, place) = self.blocks[block.saturating_sub(1)];
         source.seek(SeekFrom::Start(place))?;
@@ -72,7 +73,7 @@ impl LineIndex {
     }
 }
 
-/// Reads a line; of one that is too long, its beginning.
+/// Reads a line; only the beginning of a line that is too long.
 fn line(source: &mut BufReader<impl Read>) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     let mut left_out = 0;
@@ -100,18 +101,18 @@ fn line(source: &mut BufReader<impl Read>) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// A text in memory, taken apart into its lines to be changed.
+/// A text in memory, divided into lines for an edit.
 pub struct LineText<'a> {
     /// The lines without their line feeds; carriage returns are kept.
     pub lines: Vec<&'a [u8]>,
-    /// Whether the last line has a line end. An empty text counts as one that has.
+    /// Whether the last line has a line end. True for an empty text.
     pub ended: bool,
     /// Whether new lines get a carriage return.
     pub returns: bool,
 }
 
 impl<'a> LineText<'a> {
-    /// Takes a text apart.
+    /// Divides a text into lines.
     pub fn of(text: &'a [u8]) -> Self {
         let mut lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
         let ended = lines.last().is_none_or(|last| last.is_empty());
@@ -141,7 +142,7 @@ impl<'a> LineText<'a> {
             text.extend_from_slice(line);
             text.push(b'\n');
         }
-        // What was the last line without a line end gets one if lines follow.
+        // The old last line gets a line end if lines follow it.
         for line in new {
             text.extend_from_slice(line);
             if self.returns && line.last() != Some(&b'\r') {
@@ -165,12 +166,12 @@ impl<'a> LineText<'a> {
     }
 }
 
-/// Whether the lines of a text end with a carriage return and a line feed: the first one decides.
+/// Whether the lines of a text end with a carriage return and a line feed. The first line decides.
 pub fn has_returns(text: &[u8]) -> bool {
     memchr::memchr(b'\n', text).is_some_and(|end| end > 0 && text[end - 1] == b'\r')
 }
 
-/// The form in which `part`, written by a model, is in `text`: with the line ends that the text has.
+/// `part`, written by a model, with the line ends of `text`.
 pub fn as_in(text: &[u8], part: &[u8]) -> Vec<u8> {
     if !has_returns(text) {
         return part.to_owned();
@@ -211,7 +212,7 @@ mod tests {
         let text: String = (0..200_000).map(|line| format!("{line}\n")).collect();
         let mut source = Cursor::new(&text);
         let index = LineIndex::of(&mut source).unwrap();
-        // Around the end of the first block, too.
+        // Also around the end of the first block.
         let near = text[..super::BLOCK].matches('\n').count();
         for first in [0, 1, near - 1, near, near + 1, near + 2, 100_000, 199_999] {
             let read = index.read(&mut source, first, 1).unwrap();

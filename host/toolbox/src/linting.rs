@@ -1,5 +1,5 @@
-//! Which linter looks at a file, by the file's name and by what the image has. A file of another kind,
-//! or one whose linter is missing, has no problems.
+//! Chooses the linter for a file by the file's name and by the programs in the image. A file of
+//! another type, or one whose linter is missing, has no problems.
 
 use std::env;
 use std::fs;
@@ -15,10 +15,11 @@ use crate::problems::{EditSpan, LintProblem, brought_in, read_colons};
 use crate::python;
 use crate::registry::Values;
 
-/// How long a linter may take; after that it has found nothing. A host stops a command after about 30 s.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time limit of a linter, after which it counts as having found nothing. A host stops a
+/// command after about 30 s.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// The checks of flake8 that tell of a broken edit, not of style: unknown names, indentation, syntax.
+/// The checks of flake8 that find a broken edit, not bad style: unknown names, indentation, syntax.
 const FLAKE8: [&str; 2] = [
     "--isolated",
     "--select=F821,F822,F831,E111,E112,E113,E999,E902",
@@ -39,7 +40,7 @@ except ValueError as error:
 print('done')
 ";
 
-/// A way to look for problems.
+/// A method of finding problems.
 enum Linter {
     /// A command line of the registry.
     Configured(String),
@@ -57,7 +58,7 @@ enum Linter {
     Node(PathBuf),
 }
 
-/// The problems that an edit brings in: `candidate` has the new content of the file at `path`.
+/// The problems that an edit adds: `candidate` has the new content of the file at `path`.
 pub fn new_problems(
     values: &Values,
     path: &Path,
@@ -72,8 +73,8 @@ pub fn new_problems(
         return after;
     }
     let before = linter.problems(path);
-    // Such a linter stops at the first problem. If it does not like the file as it is (JSON with
-    // comments, another dialect) then it can't tell what the edit has brought in.
+    // These linters stop at the first problem. If they already find one in the file before the edit
+    // (JSON with comments, another dialect), they can't tell which problems the edit has added.
     if !before.is_empty() && matches!(linter, Linter::Json | Linter::Shell(_) | Linter::Node(_)) {
         return Vec::new();
     }
@@ -156,7 +157,8 @@ impl Linter {
                 let mut command = Command::new(program);
                 command.args(options).arg(path);
                 let (text, errors) = output(command);
-                // pyflakes reports a broken syntax on stderr, where Python's warnings about other files are, too.
+                // pyflakes prints syntax errors to stderr, where Python also prints warnings about
+                // other files.
                 let own = |line: &&str| line.starts_with(&*shown);
                 let lines: Vec<&str> = text.lines().chain(errors.lines()).filter(own).collect();
                 read_colons(&lines.join("\n"), &shown)
@@ -165,7 +167,8 @@ impl Linter {
                 let mut command = Command::new(python);
                 command.args(["-c", COMPILE]).arg(path);
                 let (text, _) = output(command);
-                // One that can't run (a part of it is missing) finds nothing, and says so by silence.
+                // A linter that can't run, because a part of it is missing, does not print `done`:
+                // no problems.
                 if !text.lines().any(|line| line == "done") {
                     return Self::Grammar.problems(path);
                 }
@@ -187,7 +190,7 @@ impl Linter {
     }
 }
 
-/// The command line with the path, quoted for the shell where that is needed.
+/// The command line with the path, which is quoted for the shell where necessary.
 fn filled(line: &str, path: &str) -> String {
     const PLACE: &str = "{file_path}";
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%,=".contains(c);
@@ -198,7 +201,7 @@ fn filled(line: &str, path: &str) -> String {
     line.replace(PLACE, &format!("'{}'", path.replace('\'', "'\\''")))
 }
 
-/// What a linter prints on stdout and on stderr; nothing if it can't be run or takes too long.
+/// The output of a linter on stdout and on stderr; empty if it can't be run or takes too long.
 fn output(mut command: Command) -> (String, String) {
     command.stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -224,7 +227,7 @@ fn output(mut command: Command) -> (String, String) {
             let _ = send.send((place, bytes));
         });
     }
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIME_LIMIT;
     let mut texts = [Vec::new(), Vec::new()];
     for _ in 0..texts.len() {
         match receive.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -256,7 +259,7 @@ fn json(content: &[u8]) -> Vec<LintProblem> {
     vec![LintProblem { line, column, text }]
 }
 
-/// `PATH: line 3: TEXT` of bash and busybox, `PATH: 3: TEXT` of dash.
+/// Reads `PATH: line 3: TEXT` of bash and busybox, `PATH: 3: TEXT` of dash.
 fn shell_problems(output: &str, path: &str) -> Vec<LintProblem> {
     let first = output.lines().find_map(|line| {
         let rest = line.strip_prefix(path)?.strip_prefix(": ")?;
@@ -271,7 +274,7 @@ fn shell_problems(output: &str, path: &str) -> Vec<LintProblem> {
     first.into_iter().collect()
 }
 
-/// `PATH:3`, the line with a mark below, and `SyntaxError: TEXT`.
+/// Reads `PATH:3`, the line with a mark below, and `SyntaxError: TEXT`.
 fn node_problems(output: &str, path: &str) -> Vec<LintProblem> {
     let line = output.lines().find_map(|line| {
         let (_, number) = line.split_once(path)?;

@@ -1,8 +1,8 @@
 //! All first-party tools for the model, as one small static program for any image: a windowed viewer and
 //! editor, searches, `str_replace_editor`, `filemap`, the registry, submissions, images, debugging and network connections.
 //!
-//! The tool is the name that the program is called by, or its first argument. What a tool has to say goes to
-//! stdout, refusals too: the model reads it.
+//! The tool is the name by which the program is called, or the first argument. Results and refusals
+//! are printed to stdout: the model reads it.
 #![cfg(target_os = "linux")]
 
 mod answer;
@@ -89,7 +89,7 @@ const TOOLS: [(&str, ToolFunction); 38] = [
     ("view_image", image::view_image),
 ];
 
-/// The exit code if there is no such tool, as that of a shell.
+/// The exit code if there is no such tool; shells use the same one.
 const NO_TOOL: u8 = 127;
 
 fn main() -> ExitCode {
@@ -111,7 +111,7 @@ fn main() -> ExitCode {
         return print(usage.as_bytes(), NO_TOOL);
     };
     match tool(&ToolInput::new(rest.to_vec())) {
-        // A state command has nothing to say.
+        // A state command prints nothing.
         Ok(text) if text.is_empty() => ExitCode::SUCCESS,
         Ok(text) => print(&text, 0),
         Err(refusal) => print(&refusal.text, refusal.code),
@@ -125,7 +125,7 @@ fn named(name: &std::ffi::OsStr) -> Option<ToolFunction> {
 
 fn print(text: &[u8], code: u8) -> ExitCode {
     let mut out = io::stdout().lock();
-    // A reader that is gone has read enough.
+    // A reader that has closed the pipe needs no more output.
     let _ = out
         .write_all(text)
         .and_then(|()| out.write_all(b"\n"))

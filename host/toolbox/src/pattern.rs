@@ -1,5 +1,5 @@
-//! Basic regular expressions (those of `grep`) and patterns of names (those of `find -name`), as
-//! expressions of the crate `regex-lite`.
+//! Translates basic regular expressions (as in `grep`) and patterns of names (as in `find -name`)
+//! into expressions of the crate `regex-lite`.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,20 +7,20 @@ use std::ops::Range;
 use memchr::memmem::Finder;
 use regex_lite::{Regex, RegexBuilder, escape};
 
-/// The largest expression, compiled.
+/// The limit of the size of a compiled expression.
 const LARGEST: usize = 4 << 20;
 
-/// What is searched for in lines.
+/// A pattern that is searched for in lines.
 pub struct LinePattern {
     line: Regex,
-    /// A text that is in every line that matches; the rest of a file need not be looked at.
+    /// A text that each matching line contains; parts of a file without it need not be searched.
     needed: Option<Finder<'static>>,
-    /// Why the term is taken as plain text, if it is no expression.
+    /// The reason why the term is taken as plain text, if it is no valid expression.
     pub plain: Option<String>,
 }
 
 impl LinePattern {
-    /// Compiles a term; one that is no expression is taken as plain text.
+    /// Compiles a term; one that is no valid expression is taken as plain text.
     pub fn of(term: &str) -> Self {
         let made = Translation::of(term).and_then(|made| {
             let line = built(&made.expression).ok_or("it is not valid, or too large")?;
@@ -41,10 +41,10 @@ impl LinePattern {
         }
     }
 
-    /// The lines that match, counted from 1, with their texts.
+    /// The matching lines, each with its number from 1 and its text.
     pub fn lines<'a>(&self, content: &'a [u8]) -> Vec<(usize, &'a [u8])> {
         let mut found = Vec::new();
-        // The line at `start` has this number.
+        // The offset and the number of the current line.
         let (mut start, mut number) = (0, 1);
         while start < content.len() {
             if let Some(needed) = &self.needed {
@@ -96,24 +96,25 @@ fn never() -> Regex {
 pub struct NamePattern(Regex);
 
 impl NamePattern {
-    /// Whether a name fits.
+    /// Whether the whole name matches.
     pub fn fits(&self, name: &[u8]) -> bool {
         self.0.is_match(&shown(name))
     }
 }
 
-/// A basic expression, translated.
+/// A translated basic expression.
 #[derive(Default)]
 struct Translation {
     expression: String,
-    /// The longest text that must be there, and the one that is being read.
+    /// The longest text that each match contains; below, the text that is being read.
     longest: String,
     current: String,
-    /// Whether nothing must be there, because there are alternatives.
+    /// Whether there are alternatives, so that no text is in each match.
     choice: bool,
-    /// Where the open groups begin in the expression.
+    /// The offsets in the expression at which the open groups begin.
     groups: Vec<usize>,
-    /// Where in the expression that begins which a sign after it repeats, and whether one has repeated it.
+    /// The offset in the expression at which the item begins that a following repetition applies
+    /// to, and whether a repetition already applies to it.
     last: usize,
     repeats: bool,
 }
@@ -122,7 +123,8 @@ impl Translation {
     /// Reads a term.
     fn of(term: &str) -> Result<Self, String> {
         let mut made = Self::default();
-        // Where an expression begins, `*` is itself and `^` is an anchor; after that, `*` is still itself.
+        // At the beginning of an expression, `*` is literal and `^` is an anchor; after that
+        // anchor, `*` is literal as well.
         let (mut begins, mut anchored) = (true, false);
         let mut rest = term.chars().peekable();
         while let Some(c) = rest.next() {
@@ -156,7 +158,7 @@ impl Translation {
         Ok(made)
     }
 
-    /// What follows a backslash; returns whether an expression begins after it.
+    /// Translates the character after a backslash; returns whether an expression begins after it.
     fn escaped(
         &mut self,
         rest: &mut impl Iterator<Item = char>,
@@ -208,7 +210,7 @@ impl Translation {
         }
     }
 
-    /// Something that is no literal text.
+    /// Adds an expression that is no literal text.
     fn special(&mut self, expression: &str) {
         (self.last, self.repeats) = (self.expression.len(), false);
         self.expression.push_str(expression);
@@ -218,12 +220,12 @@ impl Translation {
         self.current.clear();
     }
 
-    /// A sign that repeats what is before it, perhaps not once.
+    /// Adds a repetition of the item before, which may allow zero occurrences.
     fn repeated(&mut self, sign: &str) {
         self.current.pop();
         let start = self.last;
         if self.repeats {
-            // Two signs would be one of another meaning.
+            // Two repetition signs in a row would have another meaning.
             self.expression.insert_str(start, "(?:");
             self.expression.push(')');
         }
@@ -244,12 +246,12 @@ impl Translation {
     }
 }
 
-/// Whether an expression, or an alternative or a group in it, ends before this.
+/// Whether an expression, or an alternative or a group in it, ends before `rest`.
 fn ends(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('\n') || rest == "\\)" || rest == "\\|"
 }
 
-/// The rest of `\{1,2\}`.
+/// Reads the rest of `\{1,2\}`.
 fn bounds(rest: &mut impl Iterator<Item = char>) -> Result<String, String> {
     let mut made = "{".to_owned();
     loop {
@@ -270,7 +272,7 @@ fn bounds(rest: &mut impl Iterator<Item = char>) -> Result<String, String> {
     }
 }
 
-/// The rest of a bracket expression, in which a backslash is itself.
+/// Reads the rest of a bracket expression, in which a backslash is literal.
 fn bracket(
     rest: &mut std::iter::Peekable<impl Iterator<Item = char> + Clone>,
     negation: &[char],
@@ -300,7 +302,7 @@ fn bracket(
     }
 }
 
-/// The pattern of names with `*`, `?` and `[...]`; nothing if it is too large.
+/// The pattern of names with `*`, `?` and `[...]`; none if it is too large.
 pub fn names(pattern: &str) -> Option<NamePattern> {
     let mut made = String::from("^");
     let mut rest = pattern.chars().peekable();

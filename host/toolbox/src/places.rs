@@ -1,7 +1,8 @@
-//! Where the tools keep what outlives a call.
+//! The paths of files that the tools keep from one call to the next.
 //!
-//! All of it is in `/root`, as SWE-agent has it. `MSWEA_TOOLS_HOME` names another folder, for users that
-//! can't write there; without it, that of a registry with its usual name is taken.
+//! All of them are in `/root`, as in SWE-agent. `MSWEA_TOOLS_HOME` names another folder, for users
+//! that can't write to `/root`; without this variable, the folder of a registry with the usual name
+//! is used.
 
 use std::env;
 use std::path::PathBuf;
@@ -23,12 +24,12 @@ fn named(variable: &str) -> Option<PathBuf> {
     (!value.is_empty()).then(|| PathBuf::from(value))
 }
 
-/// The registry: values between calls.
+/// The registry, with the values that are kept between calls.
 pub fn registry() -> PathBuf {
     named(REGISTRY.0).unwrap_or_else(|| home().join(REGISTRY.1))
 }
 
-/// A file beside the registry: its name, a dot, and this.
+/// A file beside the registry. Its name is that of the registry, a dot, and `end`.
 pub fn beside_registry(end: &str) -> PathBuf {
     let mut name = registry().into_os_string();
     name.push(".");
@@ -36,7 +37,7 @@ pub fn beside_registry(end: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The contents of files before their edits.
+/// The folder with the contents of files before their edits.
 pub fn undo() -> PathBuf {
     beside_registry("undo")
 }
@@ -46,12 +47,12 @@ pub fn state() -> PathBuf {
     home().join("state.json")
 }
 
-/// The submission.
+/// The file with the submission.
 pub fn model_patch() -> PathBuf {
     home().join("model.patch")
 }
 
-/// The changes that are not the model's; they are taken back before a submission.
+/// The patch of changes that are not the model's; it is reverted before a submission.
 pub fn test_patch() -> PathBuf {
     home().join("test.patch")
 }

@@ -1,17 +1,17 @@
-//! What linters find in a file, and which of it an edit has brought in.
+//! The problems that linters find in a file, and those of them that an edit has added.
 
 /// A problem that a linter has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LintProblem {
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// Counted from 1; 0 if it is not known.
+    /// The column, counted from 1; 0 if it is not known.
     pub column: usize,
-    /// What is wrong, with the linter's code in front.
+    /// The message, after the linter's code.
     pub text: String,
 }
 
-/// The lines that an edit replaces: lines `start..end`, counted from 0, by `new` lines.
+/// The lines that an edit replaces: `start..end`, counted from 0, by `new` lines.
 #[derive(Clone, Copy, Debug)]
 pub struct EditSpan {
     pub start: usize,
@@ -19,8 +19,8 @@ pub struct EditSpan {
     pub new: usize,
 }
 
-/// The problems of `after` that were not there before. Without a span (an edit in several places) their
-/// lines are not compared.
+/// The problems of `after` that are not in `before`. Without a span (an edit in several places)
+/// their lines are not compared.
 pub fn brought_in(
     before: &[LintProblem],
     after: &[LintProblem],
@@ -34,8 +34,8 @@ pub fn brought_in(
         });
         return fresh.cloned().collect();
     };
-    // What was below the replaced lines has moved. What was in them may be there again, and is then the
-    // edit's.
+    // Problems below the replaced lines have moved. A problem in the replaced lines that is found
+    // again counts as the edit's.
     let moved: Vec<LintProblem> = before
         .iter()
         .filter(|problem| problem.line <= start || problem.line > end)
@@ -47,7 +47,7 @@ pub fn brought_in(
             ..problem.clone()
         })
         .collect();
-    // A problem above the edit was hidden by another one before, if anything was found before at all.
+    // A problem above the edit was hidden by another one before, if `before` has any.
     let above = |line: usize| !before.is_empty() && line <= start;
     let fresh = after
         .iter()
@@ -55,7 +55,7 @@ pub fn brought_in(
     fresh.cloned().collect()
 }
 
-/// Reads the lines `PATH:LINE:COLUMN: TEXT`, which flake8 and others print; other lines are left out.
+/// Reads lines `PATH:LINE:COLUMN: TEXT`, which flake8 and others print; other lines are skipped.
 pub fn read_colons(output: &str, path: &str) -> Vec<LintProblem> {
     output
         .lines()
@@ -66,7 +66,7 @@ pub fn read_colons(output: &str, path: &str) -> Vec<LintProblem> {
 fn colons(line: &str, path: &str) -> Option<LintProblem> {
     let rest = match line.strip_prefix(path) {
         Some(rest) => rest.strip_prefix(':')?,
-        // Another form of the path: it ends where numbers begin.
+        // The linter writes the path in another form, which ends where the numbers begin.
         None => {
             let mut ends = line.match_indices(':').map(|(index, _)| &line[index + 1..]);
             ends.find(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))?

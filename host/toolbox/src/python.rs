@@ -1,5 +1,5 @@
-//! Python by tree-sitter's grammar: the bodies of functions for an overview, and whether a file can be
-//! parsed at all, for images that have no Python.
+//! Python by tree-sitter's grammar: finds the bodies of functions for an overview, and syntax
+//! errors for images without Python.
 
 use tree_sitter::{Node, Parser, Point, Tree};
 
@@ -13,8 +13,8 @@ fn parse(source: &[u8]) -> Option<Tree> {
     parser.parse(source, None)
 }
 
-/// Calls `visit` with every node, from the root on; it returns whether the children are visited, too.
-/// Without recursion: a file can be nested as deeply as it likes.
+/// Calls `visit` with every node, from the root on; `visit` returns whether the children are
+/// visited, too. Not recursive, because files may be nested arbitrarily deeply.
 fn walk<'tree>(tree: &'tree Tree, mut visit: impl FnMut(Node<'tree>) -> bool) {
     let mut cursor = tree.walk();
     loop {
@@ -29,7 +29,7 @@ fn walk<'tree>(tree: &'tree Tree, mut visit: impl FnMut(Node<'tree>) -> bool) {
     }
 }
 
-/// The lines of the bodies of all functions, counted from 0: the first and the last one. Nothing if it
+/// The first and the last line of the body of each function, counted from 0. Empty if the file
 /// can't be parsed.
 pub fn bodies(source: &[u8]) -> Vec<(usize, usize)> {
     let Some(tree) = parse(source) else {
@@ -47,7 +47,7 @@ pub fn bodies(source: &[u8]) -> Vec<(usize, usize)> {
     found
 }
 
-/// The first place that is no Python.
+/// The first syntax error.
 pub fn problems(source: &[u8]) -> Vec<LintProblem> {
     let Some(tree) = parse(source) else {
         return Vec::new();
@@ -61,7 +61,7 @@ pub fn problems(source: &[u8]) -> Vec<LintProblem> {
             ));
         } else if node.is_error() {
             found.push((node.start_position(), "invalid syntax".to_owned()));
-            // What is in it was not understood.
+            // The node was not understood, so its children are skipped.
             return false;
         } else if matches!(node.kind(), "module" | "block") {
             found.extend(indentation(&tree, node));
@@ -77,7 +77,8 @@ pub fn problems(source: &[u8]) -> Vec<LintProblem> {
     first.into_iter().collect()
 }
 
-/// What the grammar does not look at: that a block has statements, and that these begin in one column.
+/// Checks what the grammar does not: that a block has statements, and that they begin in the same
+/// column.
 fn indentation(tree: &Tree, block: Node) -> Option<(Point, String)> {
     let mut cursor = tree.walk();
     cursor.reset(block);
@@ -146,7 +147,7 @@ mod tests {
     fn bodies_are_found() {
         let source = "class A:\n    def f(self):\n        a = 1\n        return a\n\nasync def g():\n    def h(): pass\n";
         assert_eq!(bodies(source.as_bytes()), [(2, 3), (6, 6), (6, 6)]);
-        // As deep as it likes.
+        // Arbitrarily deep nesting.
         let deep = "(".repeat(200_000);
         assert!(bodies(deep.as_bytes()).is_empty());
     }

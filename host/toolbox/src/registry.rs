@@ -1,8 +1,8 @@
-//! The registry: a file of JSON with values that outlive a call. A variable of the environment stands in
-//! for a value that the file does not have.
+//! The registry: a JSON file with values that are kept from one call to the next. If the file lacks
+//! a value, the variable of the environment with its name is used.
 //!
-//! Changes are made under a lock, so that two tools at once lose nothing; readers need no lock, because
-//! the file is replaced whole.
+//! Changes are made under a lock, so that two tools at once lose nothing. Readers need no lock,
+//! because a new file replaces the old one as a whole.
 
 use std::env;
 use std::fs::{self, OpenOptions, TryLockError};
@@ -16,18 +16,18 @@ use crate::answer::ToolRefusal;
 use crate::places;
 use crate::storage::{self, FileTrouble};
 
-/// How long another tool may hold the lock.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The time limit for getting the lock, if another tool holds it.
+const LOCK_TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// A file with one JSON object.
 pub struct ObjectFile {
     path: PathBuf,
-    /// What it is, for messages.
+    /// The name of the file in messages.
     what: &'static str,
 }
 
 impl ObjectFile {
-    /// The registry.
+    /// The file of the registry.
     pub fn registry() -> Self {
         Self {
             path: places::registry(),
@@ -35,7 +35,7 @@ impl ObjectFile {
         }
     }
 
-    /// The state.
+    /// The file of the state.
     pub fn state() -> Self {
         Self {
             path: places::state(),
@@ -80,7 +80,7 @@ impl ObjectFile {
     }
 }
 
-/// Locks `path`: by a file beside it, because the file itself is replaced.
+/// Locks `path` by a file beside it, because `path` itself is replaced.
 fn lock(path: &Path) -> Result<fs::File, ToolRefusal> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
@@ -92,14 +92,14 @@ fn lock(path: &Path) -> Result<fs::File, ToolRefusal> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if begin.elapsed() < PATIENCE => {
+            Err(TryLockError::WouldBlock) if begin.elapsed() < LOCK_TIME_LIMIT => {
                 thread::sleep(Duration::from_millis(2));
             }
             Err(TryLockError::WouldBlock) => {
                 return Err(ToolRefusal::one(format!(
                     "Error: Another tool has been using {} for {} s; try again.",
                     path.display(),
-                    PATIENCE.as_secs()
+                    LOCK_TIME_LIMIT.as_secs()
                 )));
             }
             Err(TryLockError::Error(error)) => {
@@ -109,7 +109,7 @@ fn lock(path: &Path) -> Result<fs::File, ToolRefusal> {
     }
 }
 
-/// The values of the registry, as they were when the tool began.
+/// The values of the registry at the start of the tool.
 pub struct Values(Map<String, Value>);
 
 impl Values {
@@ -118,13 +118,13 @@ impl Values {
         ObjectFile::registry().read().map(Self)
     }
 
-    /// A value of the registry, else the variable of the environment.
+    /// The value in the registry, else that of the variable of the environment.
     pub fn get(&self, name: &str) -> Option<Value> {
         let value = self.0.get(name).cloned();
         value.or_else(|| Some(env::var_os(name)?.to_string_lossy().into_owned().into()))
     }
 
-    /// A value as text; nothing if it is empty or null.
+    /// A value as text; none if it is empty or null.
     pub fn text(&self, name: &str) -> Option<String> {
         let text = plain(&self.get(name)?);
         (!text.is_empty()).then_some(text)
@@ -150,7 +150,7 @@ impl Values {
     }
 }
 
-/// A value as a person writes it: a text without quotes, nothing for null.
+/// A value in the form in which a person writes it: a text without quotes, the empty text for null.
 pub fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -11,10 +11,10 @@ use crate::registry::Values;
 use crate::storage::{self, FileTrouble};
 use crate::window::NOTHING_OPEN;
 
-/// More files with matches, or more lines, are not listed.
+/// The largest number of files with matches, or of lines, that is listed.
 const MOST: usize = 100;
 
-/// The folder to search in, with links followed: the second argument or the working directory.
+/// The folder to search, with links resolved: the second argument or the working directory.
 fn folder(named: Option<&std::ffi::OsString>) -> Result<PathBuf, ToolRefusal> {
     let path = named.map_or(Path::new("."), Path::new);
     match fs::canonicalize(path) {
@@ -26,7 +26,8 @@ fn folder(named: Option<&std::ffi::OsString>) -> Result<PathBuf, ToolRefusal> {
     }
 }
 
-/// All regular files below a folder, sorted, links not followed; and how many folders can't be read.
+/// All regular files below a folder, sorted, without following links; and the number of folders
+/// that can't be read.
 fn files(top: &Path, hidden: bool) -> (Vec<PathBuf>, usize) {
     let (mut found, mut unread) = (Vec::new(), 0);
     let mut folders = vec![top.to_owned()];
@@ -50,7 +51,7 @@ fn files(top: &Path, hidden: bool) -> (Vec<PathBuf>, usize) {
     (found, unread)
 }
 
-/// Names what could not be looked at.
+/// Adds a note about the folders that could not be read.
 fn note_unread(text: &mut TextParts, count: usize) {
     if count > 0 {
         text.line(format!("({count} files or folders could not be read)"));
@@ -119,7 +120,7 @@ pub fn search_dir(input: &ToolInput) -> ToolResult {
                     found.push((file, count));
                 }
             }
-            // A file that is gone by now is not there.
+            // A file that was removed meanwhile is skipped.
             Err(FileTrouble::Binary | FileTrouble::Missing) => {}
             Err(_) => unread += 1,
         }
@@ -207,7 +208,7 @@ fn note_plain(text: &mut TextParts, pattern: &LinePattern) {
     }
 }
 
-/// `1 matches` has this form whatever the number, for programs that read it.
+/// `1 matches` has the plural, too, for programs that parse it.
 fn matches(count: usize) -> String {
     format!("{count} matches")
 }

@@ -1,5 +1,6 @@
-//! The tools of programs that stay open: a debugger, a network connection. The host has these programs; a tool
-//! prints what it asks of them, in lines with a mark, and the host puts the answer in their place.
+//! The tools of programs that stay open: a debugger, a network connection. The host runs these
+//! programs. A tool prints its requests to them in lines with a mark, and the host replaces these
+//! lines by the answer.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -10,10 +11,10 @@ use crate::submitting::mark;
 const GDB: &str = "gdb";
 const CONNECT: &str = "connect";
 
-/// The line that closes a program of either kind by itself.
+/// The line that ends a debugger or a connection client.
 const QUIT: &[u8] = b"quit";
 
-/// What is asked of the session `name`.
+/// Prints lines for the session `name`.
 fn ask(name: &str, lines: &[&[u8]]) -> ToolResult {
     let (begin, end) = (mark("ACTIVE||", "<<INTER"), mark("ACTIVE>>", "||INTER"));
     let mut text = TextParts::default();
@@ -34,7 +35,7 @@ fn usage(text: &str) -> ToolRefusal {
     ToolRefusal::new(2, format!("Usage: {text}"))
 }
 
-/// The words of a call as one text; none if there is none, or an empty one.
+/// The arguments as one text; none if it is empty.
 fn joined(input: &ToolInput) -> Option<Vec<u8>> {
     let text = input.bytes().join(&b' ');
     (!text.trim_ascii().is_empty()).then_some(text)

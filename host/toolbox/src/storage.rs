@@ -1,5 +1,5 @@
-//! Reading regular files, and replacing them whole: a reader sees the old content or the new one, and a
-//! file keeps its mode and its owner.
+//! Reads regular files, and replaces them as a whole: a reader sees the old content or the new one,
+//! and a file keeps its mode and its owner.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -12,10 +12,11 @@ use crate::unfinished;
 /// The largest file that is edited or searched.
 pub const LARGEST: u64 = 512 * 1024 * 1024;
 
-/// How far a file is looked at to tell whether it is text, as git does.
+/// The number of bytes at the beginning of a file in which a zero byte means a binary file, as in
+/// git.
 const LOOKED_AT: usize = 8000;
 
-/// Why a file is not read or written.
+/// The reason why a file is not read or written.
 #[derive(Debug)]
 pub enum FileTrouble {
     Missing,
@@ -28,7 +29,7 @@ pub enum FileTrouble {
 }
 
 impl FileTrouble {
-    /// The trouble with the file at `path`, for the model.
+    /// The refusal for the file at `path`, for the model.
     pub fn about(&self, path: &Path) -> ToolRefusal {
         let path = path.display();
         ToolRefusal::one(match self {
@@ -65,7 +66,7 @@ impl From<io::Error> for FileTrouble {
 
 /// Opens a regular file for reading. A link is followed.
 pub fn open(path: &Path) -> Result<(File, u64), FileTrouble> {
-    // Asked before it is opened: opening a pipe waits for its other end.
+    // Before the file is opened: opening a pipe blocks until its other end is opened.
     let kind = fs::metadata(path)?;
     if kind.is_dir() {
         return Err(FileTrouble::Folder);
@@ -93,7 +94,7 @@ fn read(path: &Path, only_text: bool) -> Result<Vec<u8>, FileTrouble> {
     }
     let mut content = Vec::with_capacity(size as usize);
     if only_text {
-        // The rest of a large file of another kind is not read.
+        // The rest of a large binary file is not read.
         (&mut file)
             .take(LOOKED_AT as u64)
             .read_to_end(&mut content)?;
@@ -101,7 +102,7 @@ fn read(path: &Path, only_text: bool) -> Result<Vec<u8>, FileTrouble> {
             return Err(FileTrouble::Binary);
         }
     }
-    // A file can grow while it is read, and some of `/proc` have no size.
+    // A file can grow while it is read, and some files of `/proc` report no size.
     file.take(LARGEST + 1).read_to_end(&mut content)?;
     if content.len() as u64 > LARGEST {
         return Err(FileTrouble::Large);
@@ -114,21 +115,21 @@ pub fn is_binary(beginning: &[u8]) -> bool {
     memchr::memchr(0, &beginning[..beginning.len().min(LOOKED_AT)]).is_some()
 }
 
-/// The new content of a file, not in its place yet. Dropped, it leaves nothing.
+/// The new content of a file, which has not replaced the file yet. If dropped, it is removed.
 pub struct NewContent {
     target: PathBuf,
     path: PathBuf,
-    /// Whether moving it to the target keeps what the target has: mode, owner, further names.
+    /// Whether moving the new file to the target preserves the target's mode, owner and hard links.
     movable: bool,
     done: bool,
 }
 
 impl NewContent {
-    /// Writes `content` beside the file at `path`, which may be a link to the real one; the name ends
-    /// as that of the file does. If that folder can't be written the content goes to the folder for
+    /// Writes `content` to a file beside `path`, or beside its target if it is a link; the new name
+    /// has the same extension. If that folder can't be written, the content goes to the folder for
     /// temporary files.
     pub fn write(path: &Path, content: &[u8]) -> Result<Self, FileTrouble> {
-        // A link to a file that is not there yet is written through, too.
+        // A link to a file that does not exist yet is followed, too.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let old = fs::metadata(&target).ok();
         if let Some(old) = &old {
@@ -138,7 +139,7 @@ impl NewContent {
             if !old.is_file() {
                 return Err(FileTrouble::Irregular);
             }
-            // A file without write permission is refused, also where its folder would allow it.
+            // A file without write permission is refused, even if its folder is writable.
             OpenOptions::new().append(true).open(&target)?;
         }
         let name = target.file_name().unwrap_or_default().to_string_lossy();
@@ -169,7 +170,8 @@ impl NewContent {
         };
         (&file).write_all(content)?;
         if let Some(old) = old {
-            // Only root may give a file away; to the own user and group it always belongs.
+            // Only root may change the owner. A file that belongs to the own user and group needs
+            // no change.
             let own = file.metadata()?;
             if (own.uid(), own.gid()) != (old.uid(), old.gid())
                 && fchown(&file, Some(old.uid()), Some(old.gid())).is_err()
@@ -186,7 +188,7 @@ impl NewContent {
         &self.path
     }
 
-    /// Puts the content in its place.
+    /// Replaces the target by the new content.
     pub fn keep(mut self) -> Result<(), FileTrouble> {
         if self.movable && fs::rename(&self.path, &self.target).is_ok() {
             self.done = true;
@@ -212,24 +214,24 @@ impl Drop for NewContent {
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    // Left behind by a call with the same process id that was killed.
+    // A call with the same process id may have been killed and left this file.
     let _ = fs::remove_file(path);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o666).open(path)
 }
 
-/// Replaces a file or makes it.
+/// Replaces or creates a file.
 pub fn replace(path: &Path, content: &[u8]) -> Result<(), FileTrouble> {
     NewContent::write(path, content)?.keep()
 }
 
-/// A number that a person or a model has written.
+/// Parses a number in a text by a person or a model.
 pub fn number(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?.trim();
     text.parse().ok()
 }
 
-/// A part of a text in a message: at most `most` characters.
+/// The beginning of a text for a message, at most `most` characters.
 pub fn short(text: &[u8], most: usize) -> String {
     let text = Readable(text).to_string();
     match text.char_indices().nth(most) {

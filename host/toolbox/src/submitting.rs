@@ -1,5 +1,5 @@
-//! How a run ends by the model's will: `submit`, in three forms, and `exit_forfeit`; and the state with the
-//! changes so far.
+//! The tools with which the model ends a run: `submit`, in three forms, and `exit_forfeit`; and the
+//! state command that writes the changes so far.
 
 use serde_json::Value;
 
@@ -10,13 +10,13 @@ use crate::places;
 use crate::registry::{ObjectFile, Values, plain};
 use crate::storage;
 
-/// A mark that the host looks for in what a tool prints. It is made of its two ends, so that printing this
-/// program does not end a run.
+/// A mark that the host looks for in the output of a tool. It is put together from its two ends, so
+/// that printing the source of this program does not end a run.
 pub fn mark(end: &str, begin: &str) -> String {
     [begin, end].concat()
 }
 
-/// The host takes the submission when it sees this.
+/// The mark on which the host takes the submission.
 fn submitted() -> String {
     mark("_SUBMISSION>>", "<<SWE_AGENT")
 }
@@ -101,7 +101,7 @@ fn messages(value: Option<Value>) -> Result<Vec<String>, ToolRefusal> {
     Ok(list.iter().map(plain).collect())
 }
 
-/// A message with its two placeholders filled. What is put in is not looked at again.
+/// A message with its two placeholders replaced, in a single pass.
 fn filled(message: &str, patch: &[u8], task: &[u8]) -> Vec<u8> {
     const PLACES: [&str; 2] = ["{{diff}}", "{{problem_statement}}"];
     let mut made = Vec::with_capacity(message.len() + patch.len());
@@ -131,13 +131,13 @@ pub fn submit_flag(input: &ToolInput) -> ToolResult {
     Ok(submitted().into_bytes())
 }
 
-/// `exit_forfeit`: gives up.
+/// `exit_forfeit`: ends the run without a submission.
 pub fn forfeit(_: &ToolInput) -> ToolResult {
     Ok(mark("-EXIT-FORFEIT###", "###SWE-AGENT").into_bytes())
 }
 
-/// `_state_diff_state`: writes the changes so far into the state. Nothing is staged by it, and an error
-/// leaves an empty text.
+/// `_state_diff_state`: writes the changes so far into the state. It stages nothing; after an error
+/// the text is empty.
 pub fn state_of_changes(_: &ToolInput) -> ToolResult {
     let tree = WorkTree::of(&Values::read()?);
     let patch = tree

@@ -1,5 +1,6 @@
-//! The contents of files before their edits by `str_replace_editor`, beside the registry: a folder for each
-//! file, with one file for each edit. They outlive a call, a shell and a copy of the container.
+//! The contents of files before their edits by `str_replace_editor`, kept beside the registry: a
+//! folder for each file, with one file for each edit. They are kept across calls, shells and copies
+//! of the container.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,7 +14,7 @@ use crate::places;
 use crate::storage::{self, FileTrouble};
 use crate::window::real;
 
-/// How many edits of a file can be undone.
+/// The number of edits of a file that can be undone.
 const MOST: usize = 50;
 
 /// The edits of one file.
@@ -22,10 +23,10 @@ pub struct EditHistory {
 }
 
 impl EditHistory {
-    /// The edits of the file at `path`, by whatever link it is named.
+    /// The edits of the file at `path`, with links resolved.
     pub fn of(path: &Path) -> Self {
         let path = real(path);
-        // The name only has to be the same in the next call of this program.
+        // The hash only has to be the same in the next call of this program.
         let mut hasher = DefaultHasher::new();
         path.as_os_str().as_bytes().hash(&mut hasher);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -36,7 +37,7 @@ impl EditHistory {
         }
     }
 
-    /// The numbers of the edits, the oldest first.
+    /// The numbers of the edits, in ascending order.
     fn numbers(&self) -> Result<Vec<u64>, ToolRefusal> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -68,7 +69,7 @@ impl EditHistory {
     /// Keeps the content before an edit.
     pub fn push(&self, content: &[u8]) -> Result<(), ToolRefusal> {
         let mut builder = fs::DirBuilder::new();
-        // Contents that only their owner may read stay with the owner.
+        // The folder is accessible to its owner only, because some of the files may be.
         let made = builder.recursive(true).mode(0o700).create(&self.folder);
         made.map_err(|error| self.trouble(error))?;
         let numbers = self.numbers()?;

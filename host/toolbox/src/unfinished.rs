@@ -1,5 +1,5 @@
-//! Removes the file that is not in its place yet when the tool is interrupted: a linter can take seconds, and
-//! what is left in a repository would be submitted.
+//! Removes a temporary file if the tool is interrupted: a linter can take seconds, and a file left
+//! in the repository would be part of the submission.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ static WATCH: Once = Once::new();
 /// The signals by which hosts and terminals end a program.
 const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// From now on the file is removed if a signal ends the tool.
+/// From now on, the file is removed if a signal ends the tool.
 pub fn begin(path: &Path) {
     set(Some(path.to_owned()));
     WATCH.call_once(watch);
 }
 
-/// The file is in its place, or gone.
+/// The file has been moved to its place or removed.
 pub fn end() {
     set(None);
 }
@@ -28,8 +28,8 @@ fn set(path: Option<PathBuf>) {
     *UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner) = path;
 }
 
-/// Takes the signals on a thread of their own. Programs that are started get them as usual: the standard
-/// library starts them with no signal blocked.
+/// Waits for the signals in a thread of its own. Started programs receive them as usual: the
+/// standard library starts programs with no signal blocked.
 fn watch() {
     // SAFETY: an empty set is a valid one for `sigemptyset` to fill, and the calls only write to it.
     let set = unsafe {
@@ -40,11 +40,11 @@ fn watch() {
         }
         set
     };
-    // SAFETY: the set was made above; the old one is not asked for.
+    // SAFETY: the set was filled above; the null pointer means that the old one is not returned.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
     thread::spawn(move || {
         let mut signal = 0;
-        // SAFETY: both are valid for the whole call.
+        // SAFETY: both pointers are valid for the whole call.
         if unsafe { libc::sigwait(&raw const set, &raw mut signal) } == 0 {
             let path = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(path) = &*path {

@@ -133,7 +133,7 @@ pub fn create(input: &ToolInput) -> ToolResult {
     moved(&window)
 }
 
-/// `_state`: writes which file is open, and the working directory.
+/// `_state`: writes the path of the open file and the working directory into the state.
 pub fn state(_: &ToolInput) -> ToolResult {
     let open = Values::read()?.text("CURRENT_FILE");
     let open = open.map_or_else(
@@ -147,7 +147,7 @@ pub fn state(_: &ToolInput) -> ToolResult {
     Ok(Vec::new())
 }
 
-/// `_state_anthropic`: writes the working directory.
+/// `_state_anthropic`: writes the working directory into the state.
 pub fn state_of_editor(_: &ToolInput) -> ToolResult {
     ObjectFile::state().change(|state| {
         state.insert("working_dir".to_owned(), folder().into());
@@ -155,7 +155,7 @@ pub fn state_of_editor(_: &ToolInput) -> ToolResult {
     Ok(Vec::new())
 }
 
-/// The working directory; nothing if it was removed.
+/// The working directory; empty if it was removed.
 fn folder() -> String {
     env::current_dir().map_or_else(
         |_| String::new(),

@@ -1,4 +1,4 @@
-//! The window on the open file: which lines of it are shown, and how.
+//! The window on the open file: the lines that are shown, and their form.
 
 use std::env;
 use std::fs;
@@ -13,7 +13,8 @@ use crate::storage::{self, FileTrouble};
 /// The message if no file is open.
 pub const NOTHING_OPEN: &str = "No file is open. Use the `open` command first.";
 
-/// How far below the window's top the line is that was asked for, as a part of the window.
+/// The distance of a requested line from the top of the window, as a fraction of the window's
+/// height.
 const OFFSET: f64 = 1.0 / 6.0;
 
 /// The window on a file.
@@ -22,17 +23,17 @@ pub struct FileWindow {
     pub path: PathBuf,
     /// The line at the top, counted from 0.
     first: usize,
-    /// How many lines are shown.
+    /// The number of lines that are shown.
     size: usize,
-    /// How many of them are shown again after scrolling.
+    /// The number of lines that are shown again after scrolling.
     overlap: usize,
-    /// Where the file's lines are.
+    /// The positions of the lines in the file.
     index: LineIndex,
 }
 
 impl FileWindow {
-    /// The window on the file at `path`, which becomes the open file with [`FileWindow::save`]; without
-    /// a path, that on the open file.
+    /// The window on the file at `path`, which becomes the open file by [`FileWindow::save`];
+    /// without a path, the window on the open file.
     pub fn of(path: Option<&Path>) -> Result<Self, ToolRefusal> {
         let values = Values::read()?;
         let current = values.text("CURRENT_FILE").map(PathBuf::from);
@@ -56,7 +57,7 @@ impl FileWindow {
             overlap: values.number("OVERLAP", 0, 2)?,
             index,
         };
-        // Another file is shown from its beginning on.
+        // Another file is shown from its beginning.
         if current
             .as_deref()
             .is_none_or(|current| real(path) == real(current))
@@ -66,7 +67,7 @@ impl FileWindow {
         Ok(window)
     }
 
-    /// Makes it the window of the next call, too.
+    /// Keeps the window for the next call.
     pub fn save(&self) -> Result<(), ToolRefusal> {
         let path = real(&self.path).into_os_string().into_string();
         let path = path.map_err(|path| {
@@ -81,7 +82,7 @@ impl FileWindow {
         })
     }
 
-    /// How many lines the file has.
+    /// The number of lines of the file.
     pub fn total(&self) -> usize {
         self.index.total()
     }
@@ -106,7 +107,7 @@ impl FileWindow {
         self.total().min(self.first + self.size)
     }
 
-    /// Moves the window by its own height, less the overlap: down, or up.
+    /// Moves the window down or up by its height less the overlap.
     pub fn scroll(&mut self, down: bool) {
         let step = self.size as i64 - self.overlap as i64;
         let step = if down { step } else { -step };
@@ -120,7 +121,7 @@ impl FileWindow {
         self.shown(&mut file)
     }
 
-    /// The shown lines, as they would be if the file had this content. The window is kept within it.
+    /// The shown lines as if the file had this content. The window is kept within the content.
     pub fn show_content(&mut self, content: &[u8]) -> Result<ToolText, ToolRefusal> {
         let mut source = Cursor::new(content);
         self.index = LineIndex::of(&mut source)
@@ -156,7 +157,7 @@ impl FileWindow {
     }
 }
 
-/// The path of a file with all links followed; for one that is not there, as whole as it can be.
+/// The path of a file with all links resolved; if the file does not exist, its absolute path.
 pub fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| {
         env::current_dir().map_or_else(|_| path.to_owned(), |folder| folder.join(path))

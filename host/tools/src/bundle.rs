@@ -7,25 +7,26 @@ use std::path::{Path, PathBuf};
 use crate::fault::ManifestFault;
 use crate::manifest::Manifest;
 
-/// How much of a program is read to find its first line.
+/// The number of bytes of a program that are read to find its first line.
 const HEAD: u64 = 256;
 
 /// A bundle.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bundle {
-    /// The last part of its folder's path: its folder in the environment.
+    /// The last part of the folder's path, which names the bundle's folder in the environment.
     pub name: String,
-    /// Its folder on this machine; the name of a first-party bundle.
+    /// The bundle's folder on this machine; the name of a first-party bundle.
     pub folder: PathBuf,
-    /// Whether it is inside the host.
+    /// Whether it is a first-party bundle, which is embedded in the host.
     pub is_first_party: bool,
     /// Its manifest.
     pub manifest: Manifest,
-    /// Whether it has an `install.sh`.
+    /// Whether the bundle has an `install.sh`.
     pub has_install: bool,
     /// The names of the programs in `bin/`, without links that lead out of the bundle.
     pub programs: Vec<String>,
-    /// The interpreters that the first lines of its programs name, each with one such program.
+    /// The interpreters in the first lines of the bundle's programs, each with the name of one such
+    /// program.
     pub interpreters: Vec<(String, String)>,
 }
 
@@ -34,7 +35,7 @@ impl Bundle {
     /// bundle.
     ///
     /// # Errors
-    /// [`ManifestFault`] if it is not one.
+    /// [`ManifestFault`] if the bundle can't be read or has a mistake.
     pub fn named(source: &Path) -> Result<Self, ManifestFault> {
         match source.to_str() {
             Some(name) if !name.contains('/') => Self::first_party(name),
@@ -68,7 +69,7 @@ impl Bundle {
     /// Reads the bundle in `folder`.
     ///
     /// # Errors
-    /// [`ManifestFault`] if it is not one.
+    /// [`ManifestFault`] if the folder can't be read as a bundle.
     pub fn read(folder: &Path) -> Result<Self, ManifestFault> {
         let manifest = Manifest::read(folder)?;
         let name = folder.canonicalize().ok();
@@ -98,7 +99,7 @@ impl Bundle {
             {
                 interpreters.push((interpreter, entry.clone()));
             }
-            // The mode of a file elsewhere, to which a link leads, is not the bundle's to change.
+            // The mode of a file outside of the bundle, to which a link leads, must not be changed.
             if is_inside(&bin.join(&entry), folder) {
                 programs.push(entry);
             }
@@ -115,7 +116,7 @@ impl Bundle {
     }
 }
 
-/// Whether a file is in a folder when all links are followed.
+/// Whether a file is in a folder after resolving all links.
 fn is_inside(file: &Path, folder: &Path) -> bool {
     match (file.canonicalize(), folder.canonicalize()) {
         (Ok(file), Ok(folder)) => file.starts_with(folder),
@@ -123,7 +124,7 @@ fn is_inside(file: &Path, folder: &Path) -> bool {
     }
 }
 
-/// The names of the files in a folder, sorted; none if the folder is not there.
+/// The names of the files in a folder, sorted; empty if the folder does not exist.
 fn entries(folder: &Path) -> io::Result<Vec<String>> {
     let read = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -141,7 +142,7 @@ fn entries(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names.into_iter().collect())
 }
 
-/// The interpreter that the first line of a program names: a name to be found in `PATH`, or an absolute
+/// The interpreter in the first line of a program: a name to be found in `PATH`, or an absolute
 /// path.
 fn interpreter(file: &Path) -> Option<String> {
     let mut head = Vec::new();

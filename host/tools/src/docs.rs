@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// A docstring that names a variable without a value.
+/// The error if a docstring names a variable without a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the docstring names the variable `{{{0}}}`, which has no value")]
 pub struct DocsError(pub String);
 
-/// A docstring with the values of its variables: `{WINDOW}` is the value of `WINDOW` in `variables`.
-/// Braces around anything but a name in capitals are text.
+/// A docstring with the values of its variables: `{WINDOW}` is replaced by the value of `WINDOW` in
+/// `variables`. Braces around anything else than a name in capitals are text.
 ///
 /// # Errors
-/// [`DocsError`] if it names a variable that is not there.
+/// [`DocsError`] if the docstring names a variable that `variables` lacks.
 pub fn filled(text: &str, variables: &BTreeMap<String, String>) -> Result<String, DocsError> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -88,7 +88,7 @@ fn is_required(argument: &Value) -> bool {
     argument.get("required") == Some(&Value::Bool(true))
 }
 
-/// The signature of a command that has none.
+/// The generated signature of a command whose manifest has none.
 fn plain_signature(name: &str, arguments: &[Value], end: Option<&str>) -> String {
     let mut text = name.to_owned();
     for argument in arguments {

@@ -1,34 +1,35 @@
-//! The files that a patch has modified, with the lines around its changes: SWE-agent's `edited_files30` and its kin,
-//! which templates of reviewers and choosers show.
+//! The files that a patch has modified, with the lines around its changes: SWE-agent's
+//! `edited_files30`, `edited_files50` and `edited_files70`, for the templates of reviewers and
+//! choosers.
 
 use serde_json::Value;
 
 use crate::place::{ToolsPlace, quoted};
 use mswea_core::Object;
 
-/// How many lines are shown around each change, one text for each.
+/// The numbers of lines that are shown around each change, one text for each number.
 const CONTEXTS: [usize; 3] = [30, 50, 70];
 
-/// How much of a file is read, and how many files are.
+/// The limits of the bytes of a file and of the number of files that are read.
 const LARGEST: usize = 1 << 20;
 const MOST: usize = 100;
 
-/// Between the files of the output: the character "record separator".
+/// The separator of the files in the output: the character "record separator".
 const SEPARATOR: char = '\u{1e}';
 
-/// A file that a patch has modified: neither made nor deleted.
+/// A file that a patch has modified, and not created or deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditedFile {
     path: String,
-    /// The changed places: the first line, and the line behind the last one, from 1.
+    /// The changed ranges of lines: the first line, and the line after the last one, from 1.
     places: Vec<(usize, usize)>,
 }
 
-/// The files that this patch of git's has modified.
+/// The files that a patch in git's format has modified.
 pub fn edited(patch: &str) -> Vec<EditedFile> {
     let mut files: Vec<EditedFile> = Vec::new();
     let mut before = None;
-    // What is left of a place: lines of the old file and of the new one.
+    // The lines of the current hunk that are still to come, in the old file and in the new one.
     let (mut old_left, mut new_left) = (0_usize, 0_usize);
     for line in patch.split('\n') {
         if old_left + new_left > 0 {
@@ -44,7 +45,7 @@ pub fn edited(patch: &str) -> Vec<EditedFile> {
             before = Some(name);
         } else if let Some(name) = line.strip_prefix("+++ ") {
             let path = name_of(name, "b/");
-            // A file without a name that can be used has places of no file.
+            // The hunks of a file without a usable name are skipped.
             let is_modified = before.take().is_some_and(|it| it != "/dev/null");
             files.push(EditedFile {
                 path: path.filter(|_| is_modified).unwrap_or_default(),
@@ -55,7 +56,7 @@ pub fn edited(patch: &str) -> Vec<EditedFile> {
         } else if let Some(((old, old_count), (new, new_count))) = hunk(line) {
             (old_left, new_left) = (old_count, new_count);
             if let Some(file) = files.last_mut() {
-                // An empty file before or after is one that was made or deleted.
+                // An empty file before or after the patch was created or deleted.
                 match (old, old_count, new, new_count) {
                     (0, 0, _, _) | (_, _, 0, 0) => file.path.clear(),
                     _ => file.places.push((new, new.saturating_add(new_count))),
@@ -68,7 +69,7 @@ pub fn edited(patch: &str) -> Vec<EditedFile> {
     files
 }
 
-/// The places of `@@ -1,2 +3,4 @@`: first lines and counts.
+/// The ranges of `@@ -1,2 +3,4 @@`: first lines and counts.
 fn hunk(line: &str) -> Option<((usize, usize), (usize, usize))> {
     let (places, _) = line.strip_prefix("@@ -")?.split_once(" @@")?;
     let (old, new) = places.split_once(" +")?;
@@ -79,9 +80,9 @@ fn hunk(line: &str) -> Option<((usize, usize), (usize, usize))> {
     Some((place(old)?, place(new)?))
 }
 
-/// The path in a line of a patch's header, without its prefix; git quotes unusual ones as C does.
+/// The path in a line of a patch's header, without its prefix. git quotes unusual paths as in C.
 fn name_of(name: &str, prefix: &str) -> Option<String> {
-    // Behind a name with blanks there is a tab.
+    // git puts a tab after a path with blanks.
     let name = name.trim_end_matches('\t');
     let quoted = name.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
     let path = match quoted {
@@ -119,7 +120,7 @@ fn unquoted(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Shell text that prints the files, from the folder in which the run has begun.
+/// Shell text that prints the files, from the folder in which the run began.
 pub fn reading(place: &ToolsPlace, files: &[EditedFile]) -> String {
     let names: Vec<String> = files.iter().map(|file| quoted(&file.path)).collect();
     let script = format!(
@@ -132,7 +133,7 @@ pub fn reading(place: &ToolsPlace, files: &[EditedFile]) -> String {
     format!("bash -c {} 2>/dev/null", quoted(&script))
 }
 
-/// The texts, by their keys, of what [`reading`] has printed; none if it has not run to its end.
+/// The texts, by their keys, from the output of [`reading`]; none if that is incomplete.
 pub fn texts(files: &[EditedFile], printed: &str) -> Option<Object> {
     let parts: Vec<&str> = printed.split(SEPARATOR).collect();
     let [_, contents @ .., _] = parts.get(..)? else {
@@ -155,7 +156,7 @@ pub fn texts(files: &[EditedFile], printed: &str) -> Option<Object> {
     Some(texts.into_iter().collect())
 }
 
-/// The lines of a file around these places.
+/// The lines of a file around these ranges.
 fn windows(places: &[(usize, usize)], content: &str, context: usize) -> String {
     let lines: Vec<&str> = content.lines().collect();
     let mut wide: Vec<(usize, usize)> = places
@@ -233,7 +234,7 @@ mod tests {
                 .collect::<String>()
         };
         for (places, count, context, expected) in [
-            // SWE-agent says that 4 lines are below.
+            // SWE-agent counts 4 lines below.
             (
                 &[(4, 6)][..],
                 11,
@@ -259,7 +260,7 @@ mod tests {
                 1,
                 "     1: l1\n     2: l2\n     3: l3\n     4: l4\n     5: l5",
             ),
-            // A file that is shorter by now.
+            // A file that has become shorter.
             (&[(90, 95)], 2, 1, "[88 lines above omitted]\n"),
             (&[(1, 2)], 0, 1, ""),
         ] {

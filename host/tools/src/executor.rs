@@ -1,4 +1,4 @@
-//! The environment with the tools in it.
+//! The executor whose environment has the tools.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,38 +21,39 @@ use mswea_core::{
     InteractivePrograms, Object, Output, PROGRAM_ANSWER, Progress, SUBMISSION, Stop, TOOL_STATE,
 };
 
-/// The line with which the tool `submit` submits what it has written into its file.
+/// The line that the tool `submit` prints after it has written the submission into its file.
 const SUBMITS: &str = "<<SWE_AGENT_SUBMISSION>>";
 
-/// What the model is told of a submission that is not the flag.
+/// The output for the model after a submission that is not the flag.
 const WRONG_FLAG: &str = "This is not the flag. Go on looking for it.\n";
 
-/// The key of the state that names the program that is open.
+/// The key of the state with the name of the open program.
 const SESSION: &str = "interactive_session";
 
-/// The longest command whose syntax is checked: it has to fit into an argument.
+/// The longest command whose syntax is checked, which is passed as an argument.
 const LONGEST_CHECKED: usize = 60_000;
 
-/// How many characters of an output a message quotes.
+/// The number of characters of an output that a message quotes.
 const QUOTED: usize = 600;
 
-/// Any executor with one shell for all actions, and the tools in its environment.
+/// Wraps an executor that has one shell for all actions, and adds the tools to its environment.
 pub struct ToolsExecutor {
     inner: Box<dyn Executor>,
     bundles: Vec<Bundle>,
-    /// The state commands, each with the place where it is written.
+    /// The state commands, each with its place in a manifest.
     state_commands: Vec<(String, String)>,
     place: ToolsPlace,
     front: Option<Arc<dyn Front>>,
     /// The last state that was read.
     state: Option<Object>,
-    /// Whether an output has told the state: the first one does, also if it is that of the installation.
+    /// Whether an output has contained the state: the first one does, also with the state of the
+    /// installation.
     has_told_state: bool,
-    /// Whether the shell of an earlier process of the run is gone.
+    /// Whether the shell of an earlier process of the run has ended, so that this one is new.
     is_new_shell: bool,
-    /// The programs that the bundles' commands keep open.
+    /// The programs that stay open between the bundles' commands.
     sessions: ToolSessions,
-    /// What the tool `submit` has submitted.
+    /// The submission of the tool `submit`.
     submitted: Option<String>,
 }
 
@@ -151,7 +152,7 @@ impl ToolsExecutor {
         if context.stop.is_stopped() {
             return fail("stopped during the installation of tools".to_owned());
         }
-        // What an installation says of a missing interpreter is rarely to the point.
+        // The output of an installation about a missing interpreter is rarely helpful.
         let so_far = &self.bundles[..=index];
         let missing = install::missing(so_far);
         let looked = self.run(&missing, false, &context.stop).await;
@@ -184,7 +185,7 @@ impl ToolsExecutor {
         fail(with_tail(message, &output))
     }
 
-    /// The configured values of the registry go over those that the installation has written.
+    /// Puts the configured values into the registry, over those that the installation has written.
     async fn complete_registry(&mut self, stop: &Stop) -> Result<(), ExecutorError> {
         let file = self.place.registry_file();
         let text = format!("cat -- {}", quoted(&file));
@@ -214,7 +215,7 @@ impl ToolsExecutor {
         self.inner.execute(&command, stop).await
     }
 
-    /// The output of a command that bash can't read.
+    /// The output of a command with a syntax error of bash; none if bash can parse it.
     async fn unreadable(&mut self, text: &str, stop: &Stop) -> Option<Output> {
         if text.len() > LONGEST_CHECKED || stop.is_stopped() {
             return None;
@@ -222,7 +223,7 @@ impl ToolsExecutor {
         let checked = self
             .run(&format!("bash -n -c -- {} 2>&1", quoted(text)), true, stop)
             .await;
-        // 2: bash has read it to its mistake; 127: there is no bash here.
+        // 2: bash has found a syntax error; 127: there is no bash in the environment.
         if !checked.exception_info.is_empty() || !matches!(checked.returncode, 1 | 2) {
             return None;
         }
@@ -283,14 +284,14 @@ impl ToolsExecutor {
             );
             match output.exception_info.as_str() {
                 "" => message,
-                // It only repeats the text of the command.
+                // The rest only repeats the text of the command.
                 _ if timed_out => message,
                 exception => format!("{message} ({exception})"),
             }
         })
     }
 
-    /// Adds the files that the submission, else the work that this output saves, has modified.
+    /// Adds the files that the submission, else the patch that this output contains, has modified.
     async fn read_edited(&mut self, output: &mut Output, stop: &Stop) {
         let patch = self.submitted.as_ref().unwrap_or(&output.output);
         if !self.place.reads_edited || patch.trim().is_empty() {
@@ -306,8 +307,8 @@ impl ToolsExecutor {
         }
     }
 
-    /// What the tools have to do with an action: the programs that it wants, a long output, the state after it, and
-    /// its submission.
+    /// Processes the output of an action: requests to programs that stay open, a long output, the
+    /// state after the action, and its submission.
     async fn attend(&mut self, action: &str, output: &mut Output, stop: &Stop) {
         let mut is_submission = output.output.lines().any(|line| line.trim() == SUBMITS);
         if !self.sessions.is_empty()
@@ -355,7 +356,7 @@ impl ToolsExecutor {
             let text = format!("cat -- {}", quoted(&self.place.patch_file()));
             let patch = self.run(&text, true, stop).await;
             let is_whole = !patch.extra.contains_key("elided_bytes");
-            // Without the file, the line is only a text that a command has printed.
+            // Without the file, the line is only an output of some command.
             if patch.returncode == 0 && patch.exception_info.is_empty() && is_whole {
                 self.submitted = Some(patch.output.clone());
                 output
@@ -363,7 +364,7 @@ impl ToolsExecutor {
                     .insert(SUBMISSION.to_owned(), patch.output.into());
             }
         }
-        // Also of a submission by the mark of mini-swe-agent.
+        // This applies to a submission by the mark of mini-swe-agent, too.
         if let Some(flag) = &self.place.flag
             && mswea_run::submission(output).is_some_and(|text| !is_flag(&text, flag))
         {
@@ -418,7 +419,7 @@ impl Executor for ToolsExecutor {
         let mut told = String::new();
         if std::mem::take(&mut self.is_new_shell) {
             let text = install::revive(&self.place);
-            // What the model has to know of the new shell.
+            // Tells the model about the new shell.
             told = self.run(&text, false, stop).await.output;
         }
         if self.place.checks_syntax
@@ -428,7 +429,7 @@ impl Executor for ToolsExecutor {
             return refused;
         }
         let mut output = self.inner.execute(command, stop).await;
-        // Behind the output, whose first line may be the mark of a submission.
+        // After the output, whose first line may be the mark of a submission.
         if !told.is_empty() && mswea_run::submission(&output).is_none() {
             if !output.output.is_empty() && !output.output.ends_with('\n') {
                 output.output.push('\n');
@@ -482,7 +483,7 @@ fn fail<T>(message: String) -> Result<T, ExecutorError> {
     Err(ExecutorError { message })
 }
 
-/// The message with the end of the output.
+/// The message, followed by the end of the output.
 fn with_tail(message: String, output: &Output) -> String {
     let mut text = output.output.trim().to_owned();
     if !output.exception_info.is_empty() && exception(output) != Some("TimeoutExpired") {

@@ -1,4 +1,4 @@
-//! What is wrong with a bundle, where, and what to write instead.
+//! Mistakes in bundles: the place, the problem, and the remedy.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use mswea_config::yaml::Mark;
 pub struct ManifestFault {
     /// The file.
     pub file: PathBuf,
-    /// Line and column, from 1; none if the whole file is meant.
+    /// Line and column, from 1; none if the mistake concerns the whole file.
     pub place: Option<(usize, usize)>,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for ManifestFault {
     }
 }
 
-/// Why the tools of a config can't be used.
+/// The reason why the tools of a config can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolsError {
     /// A bundle has a mistake.
@@ -70,7 +70,7 @@ pub enum ToolsError {
     Setting {
         /// The key.
         key: &'static str,
-        /// What is wrong, and what to write instead.
+        /// The mistake, and the remedy.
         message: String,
     },
 }

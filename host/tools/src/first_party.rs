@@ -1,4 +1,4 @@
-//! Puts bundles into the environment.
+//! Uploads bundles into the environment.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use crate::place::ToolsPlace;
 use mswea_core::{Executor, ExecutorError, Stop};
 use mswea_executor::TempFolder;
 
-/// Uploads the first-party bundles, and the program that is all of their tools.
+/// Uploads the first-party bundles, and the program that contains all of their tools.
 ///
 /// # Errors
-/// [`ExecutorError`] if they can't be written, on this machine or there.
+/// [`ExecutorError`] if they can't be written to a temporary folder or uploaded.
 pub async fn upload(
     inner: &mut dyn Executor,
     bundles: &[Bundle],
@@ -23,7 +23,7 @@ pub async fn upload(
         return Ok(());
     }
     let folder = TempFolder::new(&place.run_id, "tools")?;
-    // All in one folder: each upload takes a while.
+    // All in one folder, because each upload takes a while.
     let path = folder.path().join("tools");
     let written = {
         let path = path.clone();
@@ -45,10 +45,10 @@ pub async fn upload(
     Ok(())
 }
 
-/// Uploads a folder, unless the run is stopped before.
+/// Uploads a folder, unless the run is stopped first.
 ///
 /// # Errors
-/// [`ExecutorError`] if it is stopped, or the folder can't be uploaded.
+/// [`ExecutorError`] if the run is stopped, or the folder can't be uploaded.
 pub async fn upload_one(
     inner: &mut dyn Executor,
     from: &Path,

@@ -2,11 +2,13 @@
 
 use sha2::{Digest as _, Sha256};
 
-/// The beginning of a flag that is given by its sum, so that it is in no file of a run.
+/// The beginning of a flag that is given by its SHA-256 sum, so that no file of a run contains the
+/// flag.
 const SUM: &str = "sha256:";
 
-/// Whether a submission is the flag, with or without `flag{}` around it or the flag. Blanks around either do not count. `flag` is the flag, or
-/// `sha256:` and its sum in hexadecimal digits.
+/// Whether a submission is the flag, with or without `flag{}` around either of them, and without
+/// regard to blanks around them. `flag` is the flag, or `sha256:` and its sum in hexadecimal
+/// digits.
 pub fn is_flag(submission: &str, flag: &str) -> bool {
     let sum = match flag.strip_prefix(SUM) {
         Some(sum) => sum.to_ascii_lowercase(),
@@ -21,8 +23,7 @@ pub fn is_flag(submission: &str, flag: &str) -> bool {
 }
 
 fn sum_of(text: &str) -> String {
-    let sum = Sha256::digest(text.as_bytes());
-    sum.iter().map(|byte| format!("{byte:02x}")).collect()
+    mswea_text::hex(&Sha256::digest(text.as_bytes()))
 }
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
-//! The shell text that installs bundles, and the reading of what it prints.
+//! Makes the shell text that installs bundles, and reads its output.
 
 use crate::bundle::Bundle;
 use crate::place::{ToolsPlace, quoted};
 
-/// Begins a line that names something that is missing.
+/// The beginning of a line that names a missing program.
 const MISSING: &str = "mswea-missing ";
 
-/// The words that bash runs itself, whatever programs there are.
+/// The words that bash executes itself, whether or not there are programs of that name.
 const SHELL_WORDS: &str = "alias bg bind break builtin caller case cd command compgen complete compopt continue \
      coproc declare dirs disown do done echo elif else enable esac eval exec exit export false fc fg fi for function \
      getopts hash help history if in jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly \
      return select set shift shopt source suspend test then time times trap true type typeset ulimit umask unalias \
      unset until wait while .";
 
-/// Makes room for the bundles.
+/// Makes the folders for the bundles.
 pub fn room(place: &ToolsPlace, bundles: &[Bundle]) -> String {
     let folders: Vec<String> = bundles
         .iter()
@@ -29,7 +29,7 @@ pub fn room(place: &ToolsPlace, bundles: &[Bundle]) -> String {
     )
 }
 
-/// Exports the variables, and makes the files of registry and state.
+/// Exports the variables, and creates the files of the registry and the state.
 pub fn begin(place: &ToolsPlace, registry: &str) -> String {
     format!(
         "mswea_shell=1\n{}export MSWEA_TOOLS=1\n{} && printf '{{}}' > {}",
@@ -72,10 +72,11 @@ pub fn bundle(place: &ToolsPlace, bundle: &Bundle) -> String {
     text
 }
 
-/// Ends the installation: the variables once more, since an `install.sh` may have changed them; what is
-/// missing; and the file from which a later shell gets the variables and functions of this one.
+/// Ends the installation: exports the variables again, since an `install.sh` may have changed them;
+/// prints the missing programs; and writes the file from which a later shell gets the variables and
+/// functions of this one.
 pub fn finish(place: &ToolsPlace, bundles: &[Bundle]) -> String {
-    // This variable of the shell is not exported: a later shell does not have it.
+    // This shell variable is not exported, so a later shell does not have it.
     let mut text = format!(
         "[ -n \"${{mswea_shell-}}\" ] || printf '%s\\n' '{MISSING}shell'\nunset mswea_shell\n"
     );
@@ -114,8 +115,8 @@ pub fn finish(place: &ToolsPlace, bundles: &[Bundle]) -> String {
         }
     }
     let file = quoted(&place.shell_file());
-    // Variables may be secrets: the file is for the user of the shell alone. A program that reads it has marks of
-    // its own.
+    // Variables may be secrets, so only the shell's user may read the file. A program that reads
+    // the file prints marks of its own.
     text.push_str(&format!(
         "rm -f -- {file}; ( umask 077; unset MSWEA_RUN_ID MSWEA_ACTION; {{ export -p; declare -f; }} > {file} )"
     ));
@@ -146,7 +147,7 @@ pub fn missing(bundles: &[Bundle]) -> String {
     text
 }
 
-/// Why bundles whose commands keep programs open can't be used.
+/// The reason why bundles whose commands keep programs open can't be used.
 pub fn no_programs(bundles: &[Bundle]) -> String {
     let asking = bundles.iter().find(|it| !it.manifest.sessions.is_empty());
     let name = asking.map_or("", |bundle| &bundle.name);
@@ -157,7 +158,7 @@ pub fn no_programs(bundles: &[Bundle]) -> String {
     )
 }
 
-/// The first thing that the output of [`missing`] or [`finish`] names, as a message.
+/// A message about the first missing program in the output of [`missing`] or [`finish`].
 pub fn complaint(output: &str, bundles: &[Bundle]) -> Option<String> {
     let words = output
         .lines()
@@ -223,8 +224,8 @@ pub fn complaint(output: &str, bundles: &[Bundle]) -> Option<String> {
     }
 }
 
-/// Gives a shell that has begun after the installation the variables and functions of the first one;
-/// it stays in its directory.
+/// Gives a shell that was started after the installation the variables and functions of the first
+/// one. The shell stays in its directory.
 pub fn revive(place: &ToolsPlace) -> String {
     let file = quoted(&place.shell_file());
     format!(

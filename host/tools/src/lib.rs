@@ -1,11 +1,11 @@
 //! Bundles of tools for the model, in the layout of SWE-agent 1.1: a folder with `config.yaml`, `bin/`,
 //! and, if the bundle needs them, `lib/` and `install.sh`.
 //!
-//! [`Toolset`] reads the folders and has what a run needs of them: the commands for the parser, their
-//! documentation for prompts, and what has to be run to install them. [`ToolsExecutor`] wraps any
-//! executor: it puts the bundles into the environment after the set-up, and reads the state of the
-//! tools after each action. So the loop needs no branch for tools: the state and a submission come
-//! with the output of the action ([`mswea_core::TOOL_STATE`], [`mswea_core::SUBMISSION`]).
+//! [`Toolset`] reads the folders and provides the commands for the parser, their documentation for
+//! prompts, and the text of the installation. [`ToolsExecutor`] wraps any executor: it uploads the
+//! bundles into the environment after the set-up, and reads the state of the tools after each
+//! action. So the loop needs no branch for tools: the state and a submission come with the output
+//! of the action ([`mswea_core::TOOL_STATE`], [`mswea_core::SUBMISSION`]).
 
 mod bundle;
 mod docs;

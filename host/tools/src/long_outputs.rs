@@ -1,5 +1,6 @@
-//! Outputs with too many lines: each goes into a file of the environment. The model sees the file's first window,
-//! or a note with the file's path, which a history processor completes by a summary.
+//! Outputs with too many lines: each is written into a file in the environment. The model sees the
+//! file's first window, or a note with the file's path, to which a history processor adds a
+//! summary.
 
 use serde_json::json;
 
@@ -19,16 +20,16 @@ const WINDOWS: &[&str] = &[
     "search_dir",
 ];
 
-/// Commands whose outputs a summary tells nothing of.
+/// Commands whose outputs can't be summarised usefully.
 const DUMPS: &[&str] = &["xxd", "hexdump", "strings"];
 
-/// The longest output of which a summary is made, in characters.
+/// The longest output that is summarised, in characters.
 const LONGEST: usize = 200_000;
 
-/// How many characters of a command the name of its file has.
+/// The number of characters of the command in the name of the file.
 const NAMED: usize = 50;
 
-/// The key of an output with what a summary is made of.
+/// The key of an output with the data for the summary.
 const KEY: &str = "long_output";
 
 impl LongOutputs {
@@ -40,7 +41,7 @@ impl LongOutputs {
             && output.output.lines().count() > self.lines
     }
 
-    /// Puts the output of a command into a file, if it is too long.
+    /// Writes the output of a command into a file, if it is too long.
     pub(crate) async fn shorten(
         self,
         action: &str,
@@ -99,7 +100,7 @@ async fn write(
     Ok(())
 }
 
-/// The name of a command's file.
+/// The file name for a command.
 fn named(action: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() { c } else { '_' };
     action.chars().map(plain).take(NAMED).collect()

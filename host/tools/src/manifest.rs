@@ -1,7 +1,7 @@
 //! Reads the manifest of a bundle, `config.yaml`: its commands and its state command.
 //!
-//! The signatures are only read here. The parser that makes command lines of calls also checks them,
-//! and the place of each key is kept for its message.
+//! The signatures are only read here. The parser that makes command lines of calls checks them,
+//! too; the place of each key is kept for its messages.
 
 use std::path::{Path, PathBuf};
 
@@ -34,17 +34,17 @@ const ARGUMENT_KEYS: &[&str] = &[
 pub struct BundleCommand {
     /// Its name: the first word of a command line.
     pub name: String,
-    /// The entry in the manifest with its name, as the parsers take it.
+    /// The entry in the manifest, with the name added, as the parsers take it.
     pub entry: Map<String, Value>,
-    /// Where its name is written.
+    /// The place of the name.
     pub mark: Mark,
-    /// The places of its keys and of its arguments' keys, by JSON pointer below the command.
+    /// The places of the keys, including those of the arguments, by JSON pointer below the command.
     places: Vec<(String, Mark)>,
 }
 
 impl BundleCommand {
-    /// The place of the value with the JSON pointer `pointer` below the command, or of the next value
-    /// around it.
+    /// The place of the value with the JSON pointer `pointer` below the command, or of the nearest
+    /// value around it.
     pub fn place(&self, pointer: &str) -> Mark {
         let around = |at: &&(String, Mark)| {
             pointer
@@ -63,20 +63,20 @@ impl BundleCommand {
     }
 }
 
-/// What a manifest says.
+/// The content of a manifest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Manifest {
     /// The file.
     pub file: PathBuf,
     /// The commands, in order.
     pub commands: Vec<BundleCommand>,
-    /// The command that updates the state of the tools, and where it is written.
+    /// The command that updates the state of the tools, and its place.
     pub state_command: Option<(String, Mark)>,
-    /// The programs that its commands keep open.
+    /// The programs that stay open between the bundle's commands.
     pub sessions: Vec<SessionSpec>,
-    /// Programs that the environment has to have, and where they are named.
+    /// The programs that the environment must have, with their places.
     pub required_programs: Vec<(String, Mark)>,
-    /// Keys without a meaning, which SWE-agent ignores, too.
+    /// Keys without a meaning. SWE-agent ignores them, too.
     pub ignored: Vec<String>,
 }
 

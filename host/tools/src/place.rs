@@ -1,12 +1,11 @@
-//! Where the tools are in the environment, and what they find there.
+//! The paths of the tools' files in the environment, and their settings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-/// The longest text that is passed in one variable: the kernel refuses to start a program with a longer
-/// one.
+/// The longest text in one variable: the kernel does not start a program with a longer one.
 const LONGEST_VARIABLE: usize = 100_000;
 
 /// The files of the tools in the environment, and their settings.
@@ -14,11 +13,11 @@ const LONGEST_VARIABLE: usize = 100_000;
 pub struct ToolsPlace {
     /// The folder of the tools' files, without a slash at its end. SWE-agent's own bundles need `/root`.
     pub root: String,
-    /// The variables that the tools see.
+    /// The environment variables of the tools.
     pub variables: BTreeMap<String, String>,
-    /// The run, whose name temporary folders have.
+    /// The id of the run, which is in the names of temporary folders.
     pub run_id: String,
-    /// The first values of the registry, a file in which tools keep values.
+    /// The initial values of the registry, a file in which tools keep values.
     pub registry: Map<String, Value>,
     /// The task, for tools that show it.
     pub task: String,
@@ -26,22 +25,22 @@ pub struct ToolsPlace {
     pub install_timeout: Duration,
     /// The time limit of the state commands together.
     pub state_timeout: Duration,
-    /// Whether bash has to be able to read a command before it runs.
+    /// Whether bash must be able to parse a command before it runs.
     pub checks_syntax: bool,
     /// Whether the files that the submission has modified are read at the end of the run.
     pub reads_edited: bool,
-    /// How long a command may take, and with it the answer of a program that stays open.
+    /// The time limit of a command, and of an answer of a program that stays open.
     pub command_timeout: Duration,
-    /// The flag that a submission has to be, or its sum; none if any submission is accepted.
+    /// The flag that a submission must be, or its sum; none if any submission is accepted.
     pub flag: Option<String>,
-    /// What is done with long outputs; none: they are shown as they are.
+    /// The handling of long outputs; none: they are shown unchanged.
     pub long_outputs: Option<LongOutputs>,
 }
 
-/// What is done with long outputs.
+/// The handling of long outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongOutputs {
-    /// The largest number of lines of an output that is shown as it is.
+    /// The largest number of lines of an output that is shown unchanged.
     pub lines: usize,
     /// Whether a history processor adds a summary; else the file is opened.
     pub is_summarised: bool,
@@ -82,12 +81,12 @@ impl ToolsPlace {
         format!("{}/state.json", self.root)
     }
 
-    /// The file in which the tool `submit` leaves the submission.
+    /// The file into which the tool `submit` writes the submission.
     pub fn patch_file(&self) -> String {
         format!("{}/model.patch", self.root)
     }
 
-    /// The file with an output that is too long to be shown.
+    /// The file for an output that is too long to be shown.
     pub fn output_file(&self, name: &str) -> String {
         format!("{}/output/{name}", self.root)
     }
@@ -126,7 +125,7 @@ impl ToolsPlace {
     }
 }
 
-/// A text without the data of images (`![NAME](data:...)`), which is of no use in a variable.
+/// A text without the data of images (`![NAME](data:...)`), which are useless in a variable.
 fn without_images(text: &str) -> String {
     const DATA: &str = "](data:image/";
     let mut whole = String::with_capacity(text.len().min(LONGEST_VARIABLE));

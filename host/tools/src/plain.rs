@@ -1,16 +1,18 @@
-//! Commands that bash can surely read, which need no check of their syntax: a check starts another bash.
+//! Finds commands that bash can certainly parse and that need no syntax check: a check starts
+//! another bash.
 
-/// The words that begin or end what has other parts.
+/// The words that begin or end a compound command.
 const RESERVED: &[&str] = &[
     "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac",
     "select", "function", "in", "time", "coproc",
 ];
 
-/// Whether a command has only words of plain characters and quoted texts, and `&&`, `||`, `|`, `;` and line ends
-/// between commands. Many that bash can read are not plain.
+/// Whether a command has only words of plain characters and quoted texts, and `&&`, `||`, `|`, `;`
+/// and line ends between commands. Many commands that bash can parse are not plain.
 pub fn is_plain(text: &str) -> bool {
     let mut rest = text;
-    // Whether there is a word in the present command, and whether an operator needs another command.
+    // Whether the current command has a word, and whether an operator needs another command after
+    // it.
     let (mut has_word, mut needs_more) = (false, false);
     while let Some(next) = rest.chars().next() {
         match next {
@@ -48,7 +50,7 @@ pub fn is_plain(text: &str) -> bool {
     !needs_more
 }
 
-/// The length of the word at the beginning of a text; none if it is not plain.
+/// The length of the word at the beginning of a text; none if the word is not plain.
 fn word(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -126,14 +128,14 @@ mod tests {
         }
     }
 
-    /// No text that bash can't read is plain.
+    /// Bash can parse every plain text.
     #[test]
     fn bash_can_read_what_is_plain() {
         let parts = [
             "a", "if", "in", " ", "\n", ";", "&", "|", "'", "\"", "$", "b=1", "(", "{", "\\", "!",
             "#", ">", "x", "do", "[[", "-c", "$Z",
         ];
-        // A few thousand texts, always the same ones.
+        // A few thousand generated texts, the same ones in each test run.
         let mut seed = 7_u64;
         let mut next = |below: usize| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -150,7 +152,7 @@ mod tests {
         plain.dedup();
         assert!(plain.len() > 500, "{}", plain.len());
         for texts in plain.chunks(200) {
-            // One bash for many: each is checked by itself, from its arguments.
+            // One bash checks many texts, each separately, from its arguments.
             let script =
                 "for text; do bash -n -c -- \"$text\" || { printf '%s' \"$text\"; exit 1; }; done";
             let mut bash = Command::new("bash");

@@ -1,5 +1,6 @@
-//! A program that the commands of a bundle keep open between actions (a debugger, a network client), as the
-//! bundle's manifest describes it below `interactive_sessions`. The keys are those of SWE-agent 0.7.
+//! A program that the commands of a bundle keep open between actions (a debugger, a network
+//! client), as described in the bundle's manifest below `interactive_sessions`. The keys are those
+//! of SWE-agent 0.7.
 
 use std::time::Duration;
 
@@ -9,27 +10,27 @@ use serde_json::{Map, Value};
 /// A program that stays open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionSpec {
-    /// The name by which commands ask for it.
+    /// The name that commands use for the program.
     pub name: String,
     /// The command that starts it.
     pub cmdline: String,
-    /// What it prints when it is ready for the next line.
+    /// The text that the program prints when it is ready for the next line.
     pub prompt: String,
-    /// The command of the bundle that starts it, for messages.
+    /// The command of the bundle that starts the program, for messages.
     pub start_command: String,
-    /// The command of the bundle that closes it, for messages.
+    /// The command of the bundle that ends the program, for messages.
     pub exit_command: String,
-    /// The lines that end it.
+    /// The input lines that end the program.
     pub quit_lines: Vec<String>,
-    /// How often it is interrupted at most.
+    /// The largest number of interruptions.
     pub interrupts: u32,
-    /// How long it may take to answer an interruption.
+    /// The time limit for the answer to an interruption.
     pub interrupt_timeout: Duration,
-    /// How long it may print nothing; none: as long as a command may take.
+    /// The longest time without output; none: the time limit of a command.
     pub no_output_timeout: Option<Duration>,
-    /// The commands of its bundle.
+    /// The commands of the program's bundle.
     pub commands: Vec<String>,
-    /// Where its name is written.
+    /// The place of the name in the manifest.
     pub mark: Mark,
 }
 
@@ -49,7 +50,7 @@ impl SessionSpec {
     /// Reads an entry.
     ///
     /// # Errors
-    /// The key that is wrong or missing, and what it has to be.
+    /// The key that is wrong or missing, and the expected value.
     pub(crate) fn read(
         name: &str,
         entry: &Map<String, Value>,
@@ -120,13 +121,13 @@ impl SessionSpec {
         })
     }
 
-    /// The program that it needs: the first word of its command.
+    /// The program that must be installed: the first word of the command.
     pub(crate) fn program(&self) -> &str {
         self.cmdline.split_whitespace().next().unwrap_or_default()
     }
 
-    /// Whether a command line names a command of its bundle as a word. Only then what it prints may ask for
-    /// this session: any other program prints texts of others.
+    /// Whether a command line contains a command of the bundle as a word. Only then may the output
+    /// make requests to this program: the output of any other command may contain foreign texts.
     pub(crate) fn is_named_in(&self, line: &str) -> bool {
         let is_inside = |c: char| c.is_ascii_alphanumeric() || "_-.+".contains(c);
         line.split(|c: char| !is_inside(c))

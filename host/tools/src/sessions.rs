@@ -1,7 +1,8 @@
-//! Does what the commands of a bundle ask of a program that stays open. As in SWE-agent 0.7, such a command
-//! prints lines `<<INTERACTIVE||TEXT||INTERACTIVE>>`: `SESSION=NAME` names the program, `START` (with a text
-//! for its title) and `STOP` start and end it, and any other text is a line of its input. What the program
-//! answers takes the place of the command's output. One program is open at a time.
+//! Executes the requests of a bundle's commands to a program that stays open. As in SWE-agent 0.7,
+//! such a command prints lines `<<INTERACTIVE||TEXT||INTERACTIVE>>`: `SESSION=NAME` names the
+//! program, `START` (with a text for its title) and `STOP` start and end it, and any other text is
+//! a line of its input. The answer of the program replaces the command's output. At most one
+//! program is open.
 
 use std::time::Duration;
 
@@ -18,10 +19,10 @@ const END: &str = "||INTERACTIVE>>";
 /// The title if no program is open.
 const NONE: &str = "n/a";
 
-/// How long a program may take to end after a line that ends it.
+/// The time limit for a program to end after a line that ends it.
 const QUITTING: Duration = Duration::from_secs(1);
 
-/// What a command asks for.
+/// The requests of a command.
 #[derive(Debug, PartialEq, Eq)]
 enum SessionRequest {
     Start(String),
@@ -29,11 +30,11 @@ enum SessionRequest {
     Line(String),
 }
 
-/// How a line of input went.
+/// The result of sending a line of input.
 enum LineEnd {
     /// The program is ready for the next one.
     Ready(String),
-    /// It was interrupted because it took too long, and is ready for the next one.
+    /// The program was interrupted because it took too long, and is ready for the next line.
     Late(String),
     /// The program has ended or was ended.
     Over(String),
@@ -42,16 +43,16 @@ enum LineEnd {
 /// The programs that the bundles' commands keep open.
 pub(crate) struct ToolSessions {
     specs: Vec<SessionSpec>,
-    /// What each program's shell runs first.
+    /// The first input of each program's shell.
     prologue: String,
-    /// How long an answer may take.
+    /// The time limit of an answer.
     limit: Duration,
     /// The open program, and its title.
     open: Option<(SessionSpec, String)>,
 }
 
 impl ToolSessions {
-    /// Those that `specs` describe.
+    /// The programs that `specs` describe.
     pub(crate) fn new(specs: Vec<SessionSpec>, prologue: String, limit: Duration) -> Self {
         Self {
             specs,
@@ -61,17 +62,18 @@ impl ToolSessions {
         }
     }
 
-    /// Whether no bundle has one.
+    /// Whether no bundle has such a program.
     pub(crate) fn is_empty(&self) -> bool {
         self.specs.is_empty()
     }
 
-    /// The name and the arguments of the open program; `n/a` without one.
+    /// The name and the arguments of the open program; `n/a` if none is open.
     pub(crate) fn title(&self) -> &str {
         self.open.as_ref().map_or(NONE, |open| &open.1)
     }
 
-    /// Does what the output of the command line `action` asks for; false if it asks for nothing.
+    /// Executes the requests in the output of the command line `action`; returns false if there are
+    /// none.
     pub(crate) async fn attend(
         &mut self,
         action: &str,
@@ -136,7 +138,7 @@ impl ToolSessions {
                 SessionRequest::Line(line) if self.open.is_some() => {
                     match self.line(spec, &line, programs, stop).await {
                         LineEnd::Ready(text) => said.push_str(&text),
-                        // Each of the next ones could take as long.
+                        // Each of the following lines could take as long.
                         LineEnd::Late(text) => {
                             let left = requests.filter(|it| matches!(it, SessionRequest::Line(_)));
                             let note = match left.count() {
@@ -168,7 +170,7 @@ impl ToolSessions {
         said
     }
 
-    /// Starts the program, and waits until it is ready; what it prints before is dropped.
+    /// Starts the program, and waits until it is ready; its output until then is dropped.
     async fn start(
         &self,
         spec: &SessionSpec,
@@ -212,7 +214,7 @@ impl ToolSessions {
         stop: &Stop,
     ) -> LineEnd {
         let mut said = String::new();
-        // What came after the last prompt.
+        // Reads the output after the last prompt.
         match expect(&spec.name, &[], None, Duration::ZERO, programs, stop).await {
             Ok(late) => {
                 said.push_str(&cleaned(&late, &spec.prompt));
@@ -286,7 +288,7 @@ impl ToolSessions {
                     said.push_str(&cleaned(&answer, &spec.prompt));
                     match answer.end {
                         ExpectEnd::Matched(_) => {
-                            // Before the output, whose end may be left out.
+                            // Before the output, whose end may be cut.
                             return LineEnd::Late(format!("The command timed out: {why}.\n{said}"));
                         }
                         ExpectEnd::Ended(_) | ExpectEnd::Stopped => break,
@@ -346,7 +348,7 @@ async fn expect(
     programs.expect(name, &wanted, stop).await
 }
 
-/// The session that an output names, and what it asks for; none if it asks for nothing.
+/// The program that an output names, and the requests to it; none if there are no requests.
 fn requests(output: &str) -> Option<(String, Vec<SessionRequest>)> {
     let mut name = None;
     let mut requests = Vec::new();
@@ -371,7 +373,7 @@ fn requests(output: &str) -> Option<(String, Vec<SessionRequest>)> {
     Some((name?, requests))
 }
 
-/// What a program has printed, without its prompts.
+/// The output of a program, without its prompts.
 fn cleaned(output: &ProgramOutput, prompt: &str) -> String {
     let text = output.text.replace("\r\n", "\n");
     let text = text.strip_suffix(prompt).unwrap_or(&text);
@@ -400,7 +402,7 @@ fn ended(end: &ProgramEnd) -> String {
     }
 }
 
-/// A regular expression that matches this text.
+/// A regular expression that matches exactly this text.
 fn literal(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len() * 2);
     for c in text.chars() {

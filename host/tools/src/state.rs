@@ -1,6 +1,7 @@
-//! The state of the tools: which command reads it, and what its output means.
+//! The state of the tools: makes the command that reads it, and parses the output.
 //!
-//! A state command updates a JSON object in a file. Some print an object instead; both are taken.
+//! A state command updates a JSON object in a file. Some commands print an object instead; both
+//! forms are accepted.
 
 use serde_json::Value;
 
@@ -8,18 +9,18 @@ use crate::install;
 use crate::place::{ToolsPlace, quoted};
 use mswea_core::Object;
 
-/// Between the parts of the output: the character "record separator".
+/// The separator of the parts of the output: the character "record separator".
 const SEPARATOR: char = '\u{1e}';
 
-/// The command that runs the state commands and prints the state. It first revives a shell that has begun
-/// anew, and leaves the exit code of the action before in `$?`.
+/// The command that runs the state commands and prints the state. It first restores the variables
+/// in a new shell, and leaves the exit code of the previous action in `$?`.
 pub fn command(place: &ToolsPlace, commands: &[String]) -> String {
-    // What `set -x` of an action before prints is no part of the state.
+    // The trace of an earlier `set -x` is not part of the state.
     let mut text = format!("mswea_status=$?\n{{ {}\n", install::revive(place));
     for command in commands {
         text.push_str(&format!("printf '\\036'\n{{ {command}\n}} </dev/null\n"));
     }
-    // Nothing of it starts a program: that takes longer than most actions.
+    // Without starting a program, which would take longer than most actions.
     text.push_str(&format!(
         "printf '\\036'\nprintf '%s' \"$(<{})\"\nprintf '\\036'\n\
          mswea_leave() {{ unset -f mswea_leave; return \"$mswea_status\"; }}\nmswea_leave; }} 2>/dev/null",
@@ -31,10 +32,11 @@ pub fn command(place: &ToolsPlace, commands: &[String]) -> String {
 /// The state in the output of [`command`], which has run `count` state commands.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The problem, if the output has no valid state.
 pub fn read(output: &str, count: usize) -> Result<Object, String> {
     let parts: Vec<&str> = output.split(SEPARATOR).collect();
-    // Before the first separator and after the last one is what the host has to say of the shell.
+    // The parts before the first separator and after the last one are messages of the host about
+    // the shell.
     let Some([_, printed @ .., file, _]) = parts.get(..).filter(|all| all.len() == count + 3)
     else {
         return Err("it did not run to its end".to_owned());
@@ -52,7 +54,7 @@ pub fn read(output: &str, count: usize) -> Result<Object, String> {
         }
     }
     match noise {
-        // Beside a state, what else a command prints means nothing.
+        // If there is a state, other output of a command is ignored.
         Some(noise) if state.is_empty() => {
             let shown: String = noise.chars().take(80).collect();
             Err(format!("it wrote no state, and printed `{shown}`"))
@@ -102,7 +104,7 @@ mod tests {
         }
     }
 
-    /// `set -x` of an action before stays set, and prints each command of the host's to the same output.
+    /// An earlier `set -x` stays active, and prints each command of the host to the same output.
     #[test]
     fn a_shell_that_traces_its_commands_tells_its_state() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! All bundles of a run together: which commands there are, how prompts and parsers learn of them.
+//! All bundles of a run together: the commands, and their forms for prompts and parsers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,19 +10,19 @@ use crate::docs;
 use crate::fault::{ManifestFault, ToolsError};
 use crate::manifest::BundleCommand;
 
-/// The name of the shell as a command.
+/// The command name of the shell.
 const BASH: &str = "bash";
 
-/// What a config says of the commands.
+/// The settings of the commands in a config.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolsetSettings {
     /// The folders of the bundles, in the order in which they are installed.
     pub bundles: Vec<PathBuf>,
-    /// Names of commands that are installed and not offered.
+    /// The names of commands that are installed but not offered to the model.
     pub hidden: Vec<String>,
-    /// The variables that the tools see.
+    /// The environment variables of the tools.
     pub variables: BTreeMap<String, String>,
-    /// Whether the shell is a command, too.
+    /// Whether the shell is offered as a command, too.
     pub bash: bool,
 }
 
@@ -40,10 +40,10 @@ impl Toolset {
     /// Reads the bundles.
     ///
     /// # Errors
-    /// [`ToolsError`] if a bundle has a mistake, if two commands have one name, or if a setting names
-    /// what is not there.
+    /// [`ToolsError`] if a bundle has a mistake, if two commands have the same name, or if a
+    /// setting names something unknown.
     pub fn read(settings: &ToolsetSettings) -> Result<Self, ToolsError> {
-        // The name becomes text of the shell.
+        // The name is used in shell text.
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let is_name =
             |it: &&String| it.chars().all(is_word) && it.starts_with(|c: char| !c.is_ascii_digit());
@@ -99,7 +99,8 @@ impl Toolset {
         Value::Array(entries.collect())
     }
 
-    /// Where the value is written that a parser refuses: `pointer` is a JSON pointer below its config.
+    /// The place of the value that a parser refuses: `pointer` is a JSON pointer below the parser's
+    /// config.
     pub fn place(&self, pointer: &str) -> Option<String> {
         let rest = pointer.strip_prefix("/commands/")?;
         let (number, rest) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -127,7 +128,7 @@ impl Toolset {
     }
 }
 
-/// Refuses two sessions with one name.
+/// Refuses two programs with the same name.
 fn one_of_each_session(bundles: &[Bundle]) -> Result<(), ToolsError> {
     let all = bundles.iter().flat_map(|bundle| {
         let manifest = &bundle.manifest;
@@ -208,7 +209,7 @@ fn offered(
     Ok(commands)
 }
 
-/// The shell as a command.
+/// The entry of the shell as a command.
 fn shell() -> Map<String, Value> {
     let entry = json!({
         "name": BASH,

@@ -1,4 +1,5 @@
-//! Answers to requests. Each has the headers that keep the page's content from doing anything.
+//! Answers to requests. The headers of each answer prevent the page's content from doing anything
+//! else.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -9,12 +10,12 @@ use serde_json::{Value, json};
 /// The body of an answer.
 pub(crate) type PageAnswer = Response<Full<Bytes>>;
 
-/// What the page may do: its own scripts and styles, requests to its own server, images that are in the
-/// record itself.
+/// The permissions of the page: its own scripts and styles, requests to its own server, and images
+/// that are embedded in the record.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// An answer of this kind.
+/// An answer of this content type.
 pub(crate) fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> PageAnswer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
@@ -47,7 +48,7 @@ pub(crate) fn jsoned(value: &Value) -> PageAnswer {
     )
 }
 
-/// JSON that is the same as long as its tag is.
+/// A JSON answer that stays valid as long as its tag does.
 pub(crate) fn tagged(tag: &str, value: &Value) -> PageAnswer {
     let mut answer = jsoned(value);
     if let Ok(tag) = HeaderValue::from_str(tag) {
@@ -56,7 +57,7 @@ pub(crate) fn tagged(tag: &str, value: &Value) -> PageAnswer {
     answer
 }
 
-/// A refusal, whose text says why.
+/// A refusal, whose text has the reason.
 pub(crate) fn refused(status: StatusCode, why: &str) -> PageAnswer {
     let text = json!({ "message": why }).to_string();
     answer(status, "application/json", text.into_bytes())

@@ -1,4 +1,5 @@
-//! The secrets in the files that the configs of runs name. They are blanked in all that is shown.
+//! The secrets in the files that the configs of runs name. They are blanked in everything that is
+//! shown.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,13 +11,13 @@ use serde_json::Value;
 use crate::card::FileStamp;
 use crate::settings::SecretsIn;
 
-/// The files that are known. Clones share them.
+/// The known files of secrets. Clones share them.
 #[derive(Clone)]
 pub(crate) struct SecretsFiles {
-    /// Where the secrets are added.
+    /// The set to which the secrets are added.
     secrets: SecretValues,
     in_file: SecretsIn,
-    /// The files that were read, each as it was then.
+    /// The files that were read, each with its stamp at that time.
     read: Arc<Mutex<BTreeMap<PathBuf, Option<FileStamp>>>>,
 }
 
@@ -29,17 +30,18 @@ impl SecretsFiles {
         }
     }
 
-    /// Reads the file that this config of a run names, if it was not read as it is now.
+    /// Reads the file that this config of a run names, unless it is known and unchanged.
     pub(crate) fn of_config(&self, config: &Value) {
         if let Some(path) = config["model"]["secrets_file"].as_str() {
             self.note(Path::new(path));
         }
     }
 
-    /// Reads this file, if it was not read as it is now.
+    /// Reads this file, unless it is known and unchanged.
     pub(crate) fn note(&self, path: &Path) {
         let stamp = FileStamp::of(path).ok();
-        // Until the secrets are known: another reader of this file must not show them meanwhile.
+        // Held until the secrets are added: another reader of this file must not show them
+        // meanwhile.
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if read.get(path) != Some(&stamp) {
             self.secrets.add((self.in_file)(path.to_owned()));

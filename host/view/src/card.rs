@@ -1,4 +1,4 @@
-//! What the list shows of a run.
+//! The data of a run in the list.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use mswea_export::SecretValues;
 use mswea_text::one_line;
 use serde_json::{Value, json};
 
-/// How much of a task and of an error the list shows.
+/// The number of characters of a task and of an error in the list.
 const SHOWN: usize = 240;
 
-/// What the list shows of a run.
+/// The data of a run in the list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RunCard {
     pub(crate) run_id: String,
@@ -22,7 +22,7 @@ pub(crate) struct RunCard {
     pub(crate) model: String,
     pub(crate) environment: String,
     pub(crate) steps: u32,
-    /// Dollars; none if a price is unknown.
+    /// The cost in dollars; none if a price is unknown.
     pub(crate) cost: Option<f64>,
     pub(crate) input: u64,
     pub(crate) output: u64,
@@ -39,7 +39,7 @@ pub(crate) struct RunCard {
     /// The program that made the run.
     pub(crate) program: String,
     pub(crate) bytes: u64,
-    /// The file of secrets that its config names.
+    /// The file of secrets that the run's config names.
     pub(crate) secrets_file: Option<PathBuf>,
 }
 
@@ -79,7 +79,7 @@ impl RunCard {
     }
 }
 
-/// Whether a file has changed since.
+/// The identity, size and time of a file, from which a change is noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileStamp {
     device: u64,
@@ -101,19 +101,19 @@ impl FileStamp {
         })
     }
 
-    /// Whether it is the same file, which has at most grown.
+    /// Whether `later` is of the same file, which has at most grown.
     pub(crate) fn has_grown_to(&self, later: &Self) -> bool {
         (self.device, self.inode) == (later.device, later.inode) && later.bytes >= self.bytes
     }
 }
 
-/// The first line with something in it.
+/// The first line that is not empty.
 pub(crate) fn first_of(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     line.unwrap_or_default().chars().take(4 * SHOWN).collect()
 }
 
-/// The last line with something in it.
+/// The last line that is not empty.
 pub(crate) fn last_of(text: &str) -> String {
     let line = text.lines().rev().map(str::trim);
     let mut line = line.filter(|line| !line.is_empty());
@@ -124,7 +124,7 @@ pub(crate) fn last_of(text: &str) -> String {
         .collect()
 }
 
-/// When a file was changed, in Unix seconds.
+/// The time of a file's last change, in Unix seconds.
 pub(crate) fn changed(path: &Path) -> f64 {
     let time = std::fs::metadata(path).and_then(|meta| meta.modified());
     let since = time.ok().and_then(|it| it.duration_since(UNIX_EPOCH).ok());

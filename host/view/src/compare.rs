@@ -1,4 +1,4 @@
-//! Two runs side by side: which steps belong together, and where they part.
+//! Compares two runs: finds the steps that correspond, and the first difference.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use crate::steps::call_text;
 
-/// More pairs of steps or of messages are not looked at.
+/// The largest number of pairs of steps or of messages that are compared.
 const PAIRS: usize = 4_000_000;
 
-/// What a step is compared by.
+/// The hashes by which a step is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StepKey {
-    /// Whose it is and what it does: its calls, or its text if it has none.
+    /// The author and the action: the calls, or the text if there are none.
     action: u64,
-    /// Also what was said, and what came of it.
+    /// The action, the text and the result.
     all: u64,
 }
 
@@ -82,7 +82,7 @@ fn rows(one: &[StepKey], other: &[StepKey]) -> Vec<AlignedRow> {
     let (mut at_left, mut at_right) = (0, 0);
     let ends = matches.into_iter().chain([(left.len(), right.len())]);
     for (to_left, to_right) in ends {
-        // What is between two matches stands side by side.
+        // The steps between two matches are paired in order.
         for index in 0..(to_left - at_left).max(to_right - at_right) {
             let side = |at: usize, to: usize| (at + index < to).then_some(common + at + index);
             rows.push((side(at_left, to_left), side(at_right, to_right)));
@@ -95,13 +95,13 @@ fn rows(one: &[StepKey], other: &[StepKey]) -> Vec<AlignedRow> {
     rows
 }
 
-/// A longest common subsequence, as pairs of places; none of lists that are too long.
+/// A longest common subsequence, as pairs of indices; empty if the lists are too long.
 pub(crate) fn longest_common<T: PartialEq>(left: &[T], right: &[T]) -> Vec<(usize, usize)> {
     if left.len().saturating_mul(right.len()) > PAIRS {
         return Vec::new();
     }
     let width = right.len() + 1;
-    // The length for the rests of both lists.
+    // The lengths for the rests of both lists.
     let mut lengths = vec![0_u32; (left.len() + 1) * width];
     for i in (0..left.len()).rev() {
         for j in (0..right.len()).rev() {

@@ -1,8 +1,9 @@
-//! Who may ask: whoever shows the token, from a page of this server itself.
+//! Checks requests: only those that have the token and come from a page of this server are
+//! answered.
 //!
-//! Any page in the user's browser can send requests to this machine, under any name that leads to it (DNS
-//! rebinding). So the name in `Host` has to be an address or `localhost`, an `Origin` has to be the same, and
-//! the token is in no page but the one that the program has printed.
+//! Any page in the user's browser can send requests to this machine, under any name that resolves
+//! to it (DNS rebinding). So the name in `Host` must be an address or `localhost`, an `Origin` must
+//! be the same, and the token is only in the address that the program has printed.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -11,32 +12,34 @@ use std::net::IpAddr;
 use hyper::header::{COOKIE, HOST, HeaderMap, HeaderValue, ORIGIN};
 use mswea_executor::remote::AccessToken;
 
-/// What a request may do.
+/// The result of the check.
 pub(crate) enum DoorAnswer {
-    /// It is answered.
+    /// The request is answered.
     Allowed,
-    /// It has the token in its address: the browser keeps it in this cookie, and asks again without it.
+    /// The request has the token in its address: the browser gets this cookie, and repeats the
+    /// request without the token.
     Keeps(String),
-    /// It is refused, for this reason.
+    /// The request is refused, for this reason.
     Refused(&'static str),
 }
 
 /// The check of requests.
 pub(crate) struct ViewDoor {
     token: AccessToken,
-    /// As it is in the address.
+    /// The token as it is in the address.
     shown: String,
-    /// The name of the cookie: cookies are shared by all ports of a machine.
+    /// The name of the cookie, which has the port: a browser shares cookies among all ports of a
+    /// machine.
     cookie: String,
-    /// The name in the address that the server listens on, if it is no IP address.
+    /// The name in the address on which the server listens, if it is no IP address.
     name: Option<String>,
 }
 
 impl ViewDoor {
-    /// A door with a new token. `listen`: the address as it was given.
+    /// A check with a new token. `listen`: the address as the user gave it.
     ///
     /// # Errors
-    /// When there is no randomness.
+    /// [`io::Error`] if the system provides no random bytes.
     pub(crate) fn new(listen: &str, port: u16) -> io::Result<Self> {
         let mut bytes = [0; 24];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -56,7 +59,7 @@ impl ViewDoor {
         &self.shown
     }
 
-    /// Whether a request may be answered. `given`: the token of its address.
+    /// Checks a request. `given`: the token in its address.
     pub(crate) fn check(&self, headers: &HeaderMap, given: Option<&str>) -> DoorAnswer {
         let mut hosts = headers.get_all(HOST).iter();
         let (Some(Ok(host)), None) = (hosts.next().map(HeaderValue::to_str), hosts.next()) else {
@@ -78,7 +81,7 @@ impl ViewDoor {
         if given.is_none() && headers.get_all("sec-fetch-site").iter().any(is_foreign) {
             return DoorAnswer::Refused("another page may not ask this server");
         }
-        // Compared also where there is none, so that this takes as long.
+        // The comparison is made even without a token, so that the time is the same.
         let is_given = self.token.is(given.unwrap_or_default().as_bytes());
         let is_kept = self.token.is(self.kept(headers).unwrap_or_default());
         match (is_given, is_kept) {
@@ -93,8 +96,8 @@ impl ViewDoor {
         }
     }
 
-    /// Whether a name leads to this server and can't be another machine's, too. The port is not compared: a
-    /// tunnel may have another one.
+    /// Whether a host name means this server and can't mean another machine. The port is not
+    /// compared, because a tunnel may have another one.
     fn is_ours(&self, host: &str) -> bool {
         let name = host_name(host).to_ascii_lowercase();
         name == "localhost" || name.parse::<IpAddr>().is_ok() || Some(name) == self.name

@@ -1,11 +1,11 @@
-//! Where the elements of a long array are in a JSON text, without parsing the text: a trajectory of hundreds
-//! of megabytes is opened in a moment, and only the steps that are looked at are parsed.
+//! Finds the elements of a long array in a JSON text without parsing them. So a trajectory of
+//! hundreds of megabytes opens at once, and only the steps that are shown are parsed.
 
 use std::ops::Range;
 
 use memchr::{memchr_iter, memchr2};
 
-/// A JSON text, and where it is read.
+/// A JSON text with the current position.
 pub(crate) struct JsonScan<'b> {
     bytes: &'b [u8],
     at: usize,
@@ -38,7 +38,7 @@ impl<'b> JsonScan<'b> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
 
-    /// A string, with its quotes.
+    /// Reads a string, with its quotes.
     fn string(&mut self) -> Option<Range<usize>> {
         self.skip(b'"')?;
         let begin = self.at - 1;
@@ -52,7 +52,7 @@ impl<'b> JsonScan<'b> {
         }
     }
 
-    /// A value.
+    /// Reads a value.
     pub(crate) fn value(&mut self) -> Option<Range<usize>> {
         let begin = match self.peek()? {
             b'"' => return self.string(),
@@ -84,8 +84,8 @@ impl<'b> JsonScan<'b> {
         }
     }
 
-    /// The members of an object: the key, without its quotes, and the value. Stops where the text is no JSON,
-    /// or where `take` says so; `take` may read the value itself.
+    /// Reads the members of an object: the key, without its quotes, and the value. Stops at a
+    /// syntax error, or when `take` says so; `take` may read the value itself.
     pub(crate) fn members(
         &mut self,
         mut take: impl FnMut(&'b [u8], &mut Self) -> Option<()>,
@@ -141,7 +141,7 @@ impl<'b> JsonScan<'b> {
     }
 }
 
-/// The number of the line in which a byte is.
+/// The number of the line that has the byte at this offset.
 pub(crate) fn line_of(bytes: &[u8], at: usize) -> usize {
     memchr_iter(b'\n', &bytes[..at.min(bytes.len())]).count() + 1
 }

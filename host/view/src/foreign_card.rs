@@ -15,7 +15,7 @@ use crate::foreign_head::ForeignHead;
 /// Reads the card of a trajectory.
 ///
 /// # Errors
-/// A message if it is none.
+/// A message if the file is no trajectory.
 pub(crate) fn read(path: &Path) -> Result<RunCard, String> {
     let file = mswea_files::open(path, RECORDS).map_err(|error| error.to_string())?;
     let bytes = file.metadata().map(|it| it.len()).unwrap_or_default();
@@ -188,8 +188,8 @@ fn status(value: &Value, otherwise: &str) -> String {
     }
 }
 
-/// The line of the first message that most likely tells the task: no tag, and no line that leads to what
-/// follows.
+/// The line of the first message that most likely has the task: not a tag, and not a line that
+/// introduces the following text.
 fn task_of(message: &str) -> String {
     let is_lead = |line: &str| line.ends_with(':') || line.starts_with('<') && line.ends_with('>');
     let mut lines = message.lines().map(str::trim);

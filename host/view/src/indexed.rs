@@ -1,5 +1,6 @@
-//! A trajectory without a journal, page by page: the model's reply with what came of it, or the prompts. The
-//! formats are those of mini-swe-agent (also a bare list of messages), SWE-agent and ATIF.
+//! A trajectory without a journal, page by page: a reply of the model with its results, or the
+//! prompts. The formats are those of mini-swe-agent (also a bare list of messages), SWE-agent and
+//! ATIF.
 
 use std::ops::Range;
 use std::path::Path;
@@ -38,7 +39,7 @@ impl TrajectoryKind {
 pub(crate) struct IndexedTrajectory {
     bytes: Vec<u8>,
     kind: TrajectoryKind,
-    /// What is beside the steps.
+    /// The values outside of the steps.
     head: Map<String, Value>,
     /// The messages before the first step, if they are apart.
     prompts: Option<Range<usize>>,
@@ -50,7 +51,7 @@ impl IndexedTrajectory {
     /// Reads a file, and finds its steps.
     ///
     /// # Errors
-    /// A message if it can't be read, or has no steps.
+    /// A message if the file can't be read, or has no steps.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let shown = mswea_text::one_line(&name);
@@ -96,7 +97,7 @@ impl IndexedTrajectory {
             let line = line_of(&bytes, scan.begin());
             return Err(format!("is no JSON, or is cut off: see line {line}"));
         }
-        // SWE-agent's has `messages` in newer versions as well.
+        // Newer versions of SWE-agent write `messages` as well.
         found.sort_by_key(|(kind, _)| *kind != TrajectoryKind::Sweagent);
         let Some((kind, pages)) = found.into_iter().next() else {
             return Err(
@@ -112,7 +113,7 @@ impl IndexedTrajectory {
         })
     }
 
-    /// The value of a key beside the steps.
+    /// The values outside of the steps.
     pub(crate) fn head(&self) -> Value {
         Value::Object(self.head.clone())
     }
@@ -143,7 +144,7 @@ impl IndexedTrajectory {
         String::from_utf8_lossy(&self.bytes[range]).into_owned()
     }
 
-    /// The text of a page, as it is in the file.
+    /// The text of a page, unchanged.
     pub(crate) fn raw(&self, index: usize) -> String {
         let [prompts, steps] = self.ranges(index..index + 1);
         self.text(if prompts.is_empty() { steps } else { prompts })
@@ -187,7 +188,7 @@ impl IndexedTrajectory {
     /// The steps of a page.
     ///
     /// # Errors
-    /// A message if the page is in no known form.
+    /// A message if the page has no known form.
     pub(crate) fn steps(&self, index: usize) -> Result<Vec<ConversationStep>, String> {
         Ok(self.conversation(index..index + 1)?.steps)
     }

@@ -1,4 +1,4 @@
-//! What the list shows of a run with a journal, read from its first and last lines.
+//! Reads the data for the list from the first and last lines of a journal.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::card::{RunCard, first_of, last_of};
 use crate::config_name::{ConfigName, ListedPlugin};
 use crate::tally::JournalTally;
 
-/// What is read of the first line; the rest of the config is long.
+/// The parts of the first line that are read; the rest of the config is long.
 #[derive(Deserialize)]
 struct HeadLine<'l> {
     t: f64,

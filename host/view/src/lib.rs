@@ -6,8 +6,9 @@
 //! not begun. `blanked` knows the files of secrets that runs name. `reader` is for the inspector at a
 //! terminal, which parses of a trajectory (`indexed`, `elements`) only what it shows.
 //!
-//! Nothing here writes, but `notes`, and no request names a file: a run is named by an id that the server
-//! has made. A request that was sent is made anew by the host (`sent`), which has the plugins.
+//! Only `notes` writes a file, and no request names one: a run is named by an id that the server
+//! has made. A request that was sent to the model is reconstructed by the host (`sent`), which has
+//! the plugins.
 
 mod answers;
 mod blanked;

@@ -1,5 +1,5 @@
-//! What a person has noted about runs: a label and a text each, in a file beside the runs. It is the only file
-//! that is written here.
+//! The notes of a person about runs: a label and a text each, in a file beside the runs. This crate
+//! writes no other file.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -13,11 +13,11 @@ use crate::settings::ViewRoots;
 
 /// The file's name.
 const NAME: &str = "view-notes.json";
-/// The longest label and the longest text, in bytes.
+/// The largest label and the largest text, in bytes.
 const LABEL: usize = 240;
 const NOTE: usize = 80_000;
 
-/// What was noted about a run.
+/// The note about a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct RunNote {
@@ -27,10 +27,10 @@ pub(crate) struct RunNote {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct NotesFile {
-    /// By the run's id, or the name of a file without one.
+    /// The notes by the run's id, or by the name of a file without an id.
     #[serde(default)]
     runs: BTreeMap<String, RunNote>,
-    /// What a later version has written.
+    /// The keys of later versions.
     #[serde(flatten)]
     rest: serde_json::Map<String, serde_json::Value>,
 }
@@ -38,12 +38,12 @@ struct NotesFile {
 /// The notes.
 pub(crate) struct RunNotes {
     path: PathBuf,
-    /// As they were read or written last; an error if the file can't be read.
+    /// The notes as last read or written; an error if the file can't be read.
     known: Mutex<Result<NotesFile, String>>,
 }
 
 impl RunNotes {
-    /// The notes beside these runs.
+    /// The notes in the file beside these runs.
     pub(crate) fn beside(roots: &ViewRoots) -> Self {
         let folder = match roots {
             ViewRoots::Own(_) => mswea_session::runs_folder(),
@@ -60,17 +60,17 @@ impl RunNotes {
         }
     }
 
-    /// What was noted about a run.
+    /// The note about a run.
     pub(crate) fn of(&self, key: &str) -> RunNote {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let note = known.as_ref().ok().and_then(|file| file.runs.get(key));
         note.cloned().unwrap_or_default()
     }
 
-    /// Notes something about a run.
+    /// Saves the note about a run.
     ///
     /// # Errors
-    /// A message if it is too long, or the file can't be read or written.
+    /// A message if the note is too long, or the file can't be read or written.
     pub(crate) fn keep(&self, key: &str, note: RunNote) -> Result<(), String> {
         for (name, text, most) in [("label", &note.label, LABEL), ("note", &note.note, NOTE)] {
             if text.len() > most {
@@ -80,7 +80,7 @@ impl RunNotes {
             }
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another page may have written it.
+        // Another page may have changed the file.
         let mut file = read(&self.path)?;
         match note == RunNote::default() {
             true => file.runs.remove(key),
@@ -92,7 +92,7 @@ impl RunNotes {
     }
 }
 
-/// The name of a run in the notes.
+/// The key of a run in the notes.
 pub(crate) fn key<'r>(place: &'r RunPlace, run_id: &'r str) -> &'r str {
     match place.is_journal && !run_id.is_empty() {
         true => run_id,
@@ -115,7 +115,7 @@ fn write(path: &Path, file: &NotesFile) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut text = serde_json::to_vec_pretty(file).map_err(std::io::Error::other)?;
     text.push(b'\n');
-    // It could not be read again.
+    // A larger file could not be read again.
     if text.len() as u64 > mswea_files::SETTINGS {
         return Err(std::io::Error::other(
             "there are too many notes: remove some, or make them shorter",
@@ -153,7 +153,7 @@ mod tests {
         let long = note(&"x".repeat(LABEL + 1));
         assert!(notes.keep("r", long).unwrap_err().contains("label"));
 
-        // What can't be read again is not written.
+        // Notes that could not be read again are not written.
         let runs = (0..220).map(|run| {
             (
                 format!("r{run}"),
@@ -172,7 +172,7 @@ mod tests {
         write(&notes.path, &many).unwrap();
         notes.keep("r1", note("one")).unwrap();
 
-        // A file that is something else is left alone.
+        // A file with other content is not changed.
         std::fs::write(folder.path().join(NAME), "[]").unwrap();
         let error = notes.keep("r", note("three")).unwrap_err();
         assert!(error.contains("move it away"), "{error}");

@@ -18,22 +18,22 @@ use crate::paged::PagedTrajectory;
 use crate::places::RunPlace;
 use crate::steps::{MARGIN, beginning};
 
-/// How many are kept.
+/// The number of runs that are kept.
 const KEPT: usize = 4;
-/// How much is shown of what the host does now.
+/// The largest length of the text about the host's current activity.
 const NOW: usize = 300;
-/// The most bytes of the record of a step that are shown.
+/// The largest number of bytes of a step's record that are shown.
 const RAW: u64 = 4 << 20;
 
-/// The runs that are kept, the last used last.
+/// The runs that are kept, the most recently used last.
 #[derive(Default)]
 pub(crate) struct OpenedRuns(Mutex<VecDeque<(String, Arc<Mutex<OpenedRun>>)>>);
 
 impl OpenedRuns {
-    /// A run, as its file is now.
+    /// Calls a function with a run, after reading the changes of its file.
     ///
     /// # Errors
-    /// A message if it can't be read.
+    /// A message if the run can't be read.
     pub(crate) fn with<T>(
         &self,
         id: &str,
@@ -59,10 +59,10 @@ impl OpenedRuns {
     }
 }
 
-/// A run that is not kept.
+/// Reads a run without keeping it.
 ///
 /// # Errors
-/// A message if it can't be read.
+/// A message if the run can't be read.
 pub(crate) fn read_once(place: &RunPlace, files: &SecretsFiles) -> Result<OpenedRun, String> {
     let mut run = OpenedRun::default();
     run.refresh(place, files)?;
@@ -75,9 +75,9 @@ pub(crate) fn read_once(place: &RunPlace, files: &SecretsFiles) -> Result<Opened
 pub(crate) struct OpenedRun {
     stamp: Option<FileStamp>,
     source: RunSource,
-    /// What is wrong with the rest of the file.
+    /// The error in the rest of the file.
     damage: Option<String>,
-    /// What the host does now, and since when.
+    /// The host's current activity, and its start.
     now: Option<(String, f64)>,
     is_running: bool,
 }
@@ -94,11 +94,11 @@ enum RunSource {
 struct FollowedJournal {
     follower: JournalFollower,
     reader: ConversationReader,
-    /// Where the record of each step begins.
+    /// The offset of each step's record.
     begins: Vec<u64>,
-    /// Where the record of the query began that has no reply yet.
+    /// The offset of the query that has no reply yet.
     asked: Option<u64>,
-    /// Outputs that no message shows were added, since the run does not go on.
+    /// Whether the outputs that no message shows were added, because the run is over.
     is_settled: bool,
     head: Value,
 }
@@ -144,7 +144,7 @@ impl OpenedRun {
         }
     }
 
-    /// Dollars so far.
+    /// The cost in dollars so far.
     pub(crate) fn cost(&self) -> Option<f64> {
         match &self.source {
             RunSource::Journal(journal) => journal.reader.cost(),
@@ -160,7 +160,8 @@ impl OpenedRun {
         }
     }
 
-    /// What is wrong with the rest of the file, what the host does now, and the run's plugins and config.
+    /// The error in the rest of the file, the host's current activity, and the run's plugins and
+    /// config.
     pub(crate) fn about(&self, secrets: &SecretValues) -> Value {
         let now = self.now.as_ref().filter(|_| self.is_running);
         let now = now
@@ -178,13 +179,13 @@ impl OpenedRun {
         about
     }
 
-    /// A word that changes whenever the run does.
+    /// A text that changes whenever the run does.
     pub(crate) fn tag(&self) -> String {
         let stamp = self.stamp.unwrap_or_default();
         format!("{stamp:?} {}", self.is_running)
     }
 
-    /// Brings it up to date. The files of secrets that its configs name are noted.
+    /// Reads the changes of the file. The files of secrets that the run's configs name are noted.
     pub(crate) fn refresh(&mut self, place: &RunPlace, files: &SecretsFiles) -> Result<(), String> {
         let failed = |error: io::Error| format!("`{}`: {error}", place.name);
         if !place.is_journal {
@@ -199,7 +200,7 @@ impl OpenedRun {
         let file = mswea_files::open(&place.path, u64::MAX).map_err(failed)?;
         let stamp = FileStamp::of(&place.path).map_err(failed)?;
         let is_same = self.stamp == Some(stamp);
-        // The lock of a run that is over is left alone, for who may be about to continue it.
+        // A run that is over is not locked, because another process may be about to continue it.
         if !is_same || self.is_running {
             self.is_running = is_held(&file);
         }
@@ -226,7 +227,7 @@ impl OpenedRun {
         Ok(())
     }
 
-    /// What is recorded of a step, from the journal itself; none if there is no journal.
+    /// The record of a step in the journal; none if there is no journal.
     pub(crate) fn record(&self, place: &RunPlace, step: usize) -> Option<io::Result<String>> {
         let RunSource::Journal(journal) = &self.source else {
             return None;
@@ -296,14 +297,14 @@ impl FollowedJournal {
     }
 }
 
-/// The beginning of a text. It is cut last, so that no part of a secret is left.
+/// The beginning of a text. It is cut after blanking, so that no part of a secret remains.
 fn first_words(text: &str, secrets: &SecretValues) -> String {
     let mut text = beginning(text, NOW + MARGIN).to_owned();
     secrets.remove_from_text(&mut text);
     one_line(&text).chars().take(NOW).collect()
 }
 
-/// What the host does after an event, for people; none if it goes on as before.
+/// The host's activity after an event, as text for people; none if the event does not change it.
 fn doing(event: &Event) -> Option<String> {
     let word = match event {
         Event::QueryStarted { query, .. } => format!("waits for the model (query {query})"),

@@ -1,4 +1,4 @@
-//! The files of the page, which are inside of the program.
+//! The files of the page, which are embedded in the program.
 
 use hyper::StatusCode;
 
@@ -8,7 +8,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// Path, kind and content.
+/// Path, content type and content.
 const FILES: &[(&str, &str, &str)] = &[
     ("/", HTML, include_str!("../page/page.html")),
     ("/style.css", STYLE, include_str!("../page/style.css")),

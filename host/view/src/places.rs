@@ -7,17 +7,17 @@ use mswea_session::{journal_beside, trajectory_beside};
 
 use crate::settings::ViewRoots;
 
-/// How deep folders are searched.
+/// The depth to which folders are searched.
 const DEPTH: usize = 12;
-/// How many entries of folders are looked at in all.
+/// The largest number of entries that are examined in all folders together.
 const ENTRIES: usize = 2_000_000;
 
-/// The file of a run.
+/// A file with a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RunPlace {
     /// The journal, or a trajectory without one.
     pub(crate) path: PathBuf,
-    /// Its name in the list: the path below the folder that was named.
+    /// The name in the list: the path below the folder that the user named.
     pub(crate) name: String,
     /// Whether it is a journal.
     pub(crate) is_journal: bool,
@@ -56,7 +56,7 @@ pub(crate) fn all(roots: &ViewRoots) -> Vec<RunPlace> {
     let named: BTreeSet<PathBuf> = found.iter().map(|(path, _)| path.clone()).collect();
     let places = found.into_iter().filter_map(|(path, name)| {
         let is_journal = trajectory_beside(&path).is_some();
-        // The journal says the same, and more.
+        // The journal has the same data, and more.
         let is_double = !is_journal && named.contains(&journal_beside(&path));
         (!is_double).then_some(RunPlace {
             path,
@@ -67,7 +67,7 @@ pub(crate) fn all(roots: &ViewRoots) -> Vec<RunPlace> {
     places.collect()
 }
 
-/// Whether a file's name is that of a run's file.
+/// Whether a file's name is that of a journal or trajectory.
 fn is_of_run(name: &str) -> bool {
     name.ends_with(".traj.json")
         || name.ends_with(".traj")
@@ -93,8 +93,9 @@ fn walk(
         *left -= 1;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        // Hidden folders have files that are being replaced, and those of version control. Links are not
-        // followed: one to a folder may lead in a circle, one to a file anywhere.
+        // Hidden folders contain files that are being replaced, and those of version control. Links
+        // are not followed: a link to a folder may form a loop, a link to a file may point
+        // anywhere.
         let is_hidden = name.starts_with('.') || name == "node_modules";
         match entry.file_type() {
             Ok(kind) if kind.is_dir() && !is_hidden && depth > 0 => {

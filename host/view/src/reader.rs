@@ -1,5 +1,5 @@
-//! Runs for a program that shows them itself: the list of runs, and a run page by page. A page is a reply of
-//! the model with what came of it; the first one has the prompts.
+//! Runs for a program that displays them itself: the list of runs, and a run page by page. A page
+//! is a reply of the model with its results; the first page has the prompts.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub struct RunList {
     files: SecretsFiles,
 }
 
-/// A run of the list, in words.
+/// A run in the list, as texts.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs, reason = "named after what they hold")]
 pub struct RunLine {
@@ -55,7 +55,8 @@ impl RunList {
         }
     }
 
-    /// All of them, the newest first. Of a single file only the beginning is read: it is about to be opened.
+    /// All runs, the newest first. If there is a single file, only its beginning is read, because
+    /// it is opened next.
     pub fn all(&self) -> Vec<(RunLine, RunReader)> {
         let all = match &self.roots {
             ViewRoots::Paths(paths) if paths.len() == 1 && paths[0].is_file() => {
@@ -114,7 +115,7 @@ enum PageSource {
 
 struct PageBegin {
     step: usize,
-    /// How many messages the history has before it.
+    /// The number of messages in the history before the page.
     history: usize,
 }
 
@@ -122,16 +123,16 @@ struct PageBegin {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[allow(missing_docs, reason = "named after what they hold")]
 pub struct PageFigures {
-    /// Seconds of the model; none if unknown.
+    /// The time of the model in seconds; none if unknown.
     pub model_seconds: Option<f64>,
-    /// Seconds of the commands.
+    /// The time of the commands in seconds.
     pub command_seconds: f64,
     pub input: u64,
     pub output: u64,
     pub cost: Option<f64>,
-    /// A command failed, or the reply was refused.
+    /// Whether a command failed, or the reply was refused.
     pub has_error: bool,
-    /// What was sent, if that was recorded, and how many messages the history had.
+    /// The messages that were sent, if recorded, and the number of messages in the history.
     pub view: Option<(View, usize)>,
 }
 
@@ -143,22 +144,22 @@ impl PageFigures {
     }
 }
 
-/// What a line of a page is.
+/// The kind of a line of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageLine {
-    /// The heading of a message: who wrote it.
+    /// The heading of a message, with its author.
     Title,
     /// Text of the model, of prompts, of messages.
     Text,
-    /// What the model thought.
+    /// Reasoning of the model.
     Thought,
     /// A command or a call.
     Call,
-    /// What came of it.
+    /// The result of a command or call.
     Output,
     /// A failure.
     Trouble,
-    /// What the host or a plugin did.
+    /// A note about an action of the host or a plugin.
     Note,
 }
 
@@ -172,10 +173,10 @@ impl RunReader {
         }
     }
 
-    /// Reads what was added since. Returns whether something has changed.
+    /// Reads the changes of the file. Returns whether there are any.
     ///
     /// # Errors
-    /// A message if it can't be read as a run.
+    /// A message if the file can't be read as a run.
     pub fn refresh(&mut self) -> Result<bool, String> {
         let place = &self.run.place;
         if !place.is_journal {
@@ -184,7 +185,8 @@ impl RunReader {
                 if stamp.is_none() || *before == stamp {
                     return Ok(false);
                 }
-                // A file that is being written is tried again when it has changed.
+                // An unreadable file, which may be being written, is read again once it has
+                // changed.
                 *before = stamp;
             }
             let run = IndexedTrajectory::open(&place.path)?;
@@ -210,12 +212,12 @@ impl RunReader {
         Ok(has_changed)
     }
 
-    /// Frees what was read; `refresh` reads it again.
+    /// Frees the data; `refresh` reads it again.
     pub fn close(&mut self) {
         self.source = PageSource::Unread;
     }
 
-    /// How many pages it has.
+    /// The number of pages.
     pub fn len(&self) -> usize {
         match &self.source {
             PageSource::Unread => 0,
@@ -224,17 +226,17 @@ impl RunReader {
         }
     }
 
-    /// Whether it has none.
+    /// Whether there are no pages.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether it may grow: whether a trajectory does is not recorded in it.
+    /// Whether the run may grow. A trajectory does not record whether it does.
     pub fn may_grow(&self) -> bool {
         matches!(self.source, PageSource::Trajectory(..)) || self.now().0
     }
 
-    /// Whether the run goes on, and what it does now or how it ended.
+    /// Whether the run is going on, with its current activity or its end.
     pub fn now(&self) -> (bool, String) {
         let (is_running, word) = self.recorded_now();
         (is_running, cleaned(word, &self.secrets))
@@ -262,7 +264,7 @@ impl RunReader {
         )
     }
 
-    /// What is beside the steps: the config and the plugins.
+    /// The data outside of the steps: the config and the plugins.
     pub fn head(&self) -> String {
         let value = match &self.source {
             PageSource::Unread => Value::Null,
@@ -292,7 +294,7 @@ impl RunReader {
         step(page)..step(page + 1)
     }
 
-    /// What a journal holds of a page.
+    /// The lines of a journal that belong to a page.
     fn records(&self, page: usize) -> String {
         let PageSource::Journal(open, _) = &self.source else {
             return String::new();
@@ -303,7 +305,7 @@ impl RunReader {
         records.collect()
     }
 
-    /// What is recorded of a page: the lines of the journal, or the messages as they are in the file.
+    /// The record of a page: the lines of the journal, or the messages as they are in the file.
     pub fn raw(&self, page: usize) -> String {
         let text = match &self.source {
             PageSource::Trajectory(run, _) => run.raw(page),
@@ -328,8 +330,8 @@ impl RunReader {
         cleaned(pretty, &self.secrets)
     }
 
-    /// The last changes of files that were recorded up to a page, as a patch, with the page that has the record.
-    /// They are recorded where a run ends, and not at each step.
+    /// The last recorded changes of files up to a page, as a patch, with the page that has the
+    /// record. They are recorded at the end of a run, not at each step.
     pub fn patch(&self, page: usize) -> Option<(usize, String)> {
         let (at, patch) = (0..=page).rev().find_map(|page| {
             let records = self.records(page);
@@ -355,7 +357,7 @@ impl RunReader {
             figures.view = view.zip(pages.get(page).map(|begin| begin.history));
         }
         for step in self.steps(page).unwrap_or_default().iter() {
-            // A trajectory does not have both.
+            // A trajectory lacks at least one of them.
             if let (Some(asked), Some(time)) = (step.asked, step.time)
                 && time > asked
             {
@@ -377,7 +379,7 @@ impl RunReader {
         figures
     }
 
-    /// The lines of a page, each with what it is.
+    /// The lines of a page, each with its kind.
     pub fn lines(&self, page: usize, thoughts: bool) -> Vec<(PageLine, String)> {
         let mut lines = Vec::new();
         let steps = match self.steps(page) {
@@ -433,7 +435,7 @@ impl RunReader {
         lines
     }
 
-    /// What plugins and the user have decided in a page.
+    /// The decisions of plugins and the user in a page.
     fn decisions(&self, page: usize) -> Vec<String> {
         let text = self.records(page);
         let events = text
@@ -467,7 +469,7 @@ fn add_shown(shown: &mswea_export::ShownResult, add: &mut impl FnMut(PageLine, S
     }
 }
 
-/// A decision of a plugin or the user, in words.
+/// A decision of a plugin or the user, as text.
 fn decision(event: &Event) -> Option<String> {
     Some(match event {
         Event::Denied { policy, reason, .. } => format!("`{policy}` denied it: {reason}"),

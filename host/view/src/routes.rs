@@ -1,4 +1,4 @@
-//! The requests, and what is answered.
+//! The requests and their answers.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -30,29 +30,30 @@ use crate::steps;
 use crate::table::{ListedRun, RunTable};
 use crate::waiting::waiting;
 
-/// About how many bytes of steps are in an answer: the page asks for more then.
+/// The approximate number of bytes of steps in an answer, after which the page sends another
+/// request.
 const ANSWER: usize = 3 << 20;
 /// The same of the first answer, which is waited for.
 const FIRST: usize = 512 << 10;
 /// The largest submission that is sent.
 const SUBMISSION: usize = 4 << 20;
-/// The largest body of a request, and how long it may take.
+/// The largest body of a request, and the time limit for receiving it.
 const NOTE: usize = 256 << 10;
 const BODY_TIME: Duration = Duration::from_secs(15);
-/// How many requests are made anew at once.
+/// The largest number of model requests that are reconstructed at once.
 const MAKING: usize = 2;
 /// The largest file that is shown as text.
 const FILE: u64 = 64 << 20;
 
-/// What all requests share.
+/// The data that all requests share.
 pub(crate) struct ViewRoutes {
     pub(crate) door: ViewDoor,
     shared: Arc<ViewedRuns>,
-    /// Places for requests that are made anew.
+    /// The permits for reconstructing model requests.
     making: Arc<Semaphore>,
 }
 
-/// What requests read.
+/// The data that requests read.
 pub(crate) struct ViewedRuns {
     pub(crate) table: RunTable,
     pub(crate) opened: OpenedRuns,
@@ -98,12 +99,12 @@ impl AskedFor {
         )
     }
 
-    /// A value; empty if it is not there.
+    /// A value; empty if the query lacks it.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
     }
 
-    /// A number; 0 if it is not there.
+    /// A number; 0 if the query lacks it.
     pub(crate) fn number(&self, name: &str) -> u64 {
         self.text(name).parse().unwrap_or_default()
     }
@@ -133,20 +134,21 @@ pub(crate) async fn answer(
     }
 }
 
-/// The same address without the token, which then is neither in the address line nor in the history.
+/// A redirect to the same address without the token, which is then neither in the address line nor
+/// in the history.
 fn kept(request: &Request<Incoming>, cookie: &str) -> PageAnswer {
     let query = request.uri().query().unwrap_or_default();
     let rest = query.split('&').filter(|pair| !pair.starts_with("token="));
     let rest = rest.collect::<Vec<_>>().join("&");
     let path = request.uri().path();
-    // A path that begins with two slashes would be another server.
+    // A path that begins with two slashes would name another server.
     let path = format!("/{}", path.trim_start_matches(['/', '\\']));
     let to = match rest.is_empty() {
         true => path,
         false => format!("{path}?{rest}"),
     };
-    // After a link of another site, the browser keeps the cookie and does not send it with the redirect. So
-    // this page asks for the next one itself.
+    // After a link from another site, the browser stores the cookie but does not send it with the
+    // redirect. So this page makes the next request.
     let site = request.headers().get("sec-fetch-site");
     let is_linked = site.is_some_and(|site| site.as_bytes() != b"none");
     let mut answer = match is_linked {
@@ -198,12 +200,12 @@ async fn route(routes: &ViewRoutes, request: Request<Incoming>, asked: AskedFor)
         let kept = tokio::task::spawn_blocking(move || keep_note(&shared, &asked, note));
         return kept.await.unwrap_or_else(|_| failed());
     }
-    // While requests wait to be made anew, they take no thread from others.
+    // Requests that wait for a permit occupy no thread.
     let making = match path.as_str() {
         "/api/sent" => routes.making.clone().acquire_owned().await.ok(),
         _ => None,
     };
-    // Files are read.
+    // On a blocking thread, because files are read.
     let answered = tokio::task::spawn_blocking(move || match path.as_str() {
         "/api/runs" => list(&shared, &asked, tag.as_deref()),
         "/api/run" => of_run(&shared, &asked, |run, open| {
@@ -433,7 +435,7 @@ fn text(shared: &ViewedRuns, asked: &AskedFor, open: &mut OpenedRun) -> PageAnsw
     }
 }
 
-/// The request of a step, against the history.
+/// The model request of a step, compared with the history.
 fn sent(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
     let Some(run) = shared.table.find(asked.text("id")) else {
         return no_run();

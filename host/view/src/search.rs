@@ -1,4 +1,4 @@
-//! Search in the texts of all runs, for a bounded time and with a bounded number of results.
+//! Searches the texts of all runs, with limits of time and of results.
 
 use std::time::{Duration, Instant};
 
@@ -12,31 +12,32 @@ use crate::opened;
 use crate::steps::{self, cleaned};
 use crate::table::ListedRun;
 
-/// How long a search goes on, and how many places it finds in all and in one run.
+/// The time limit of a search, and the limits of results in all and in one run.
 const TIME: Duration = Duration::from_millis(2_500);
 const PLACES: usize = 200;
 const PLACES_OF_RUN: usize = 5;
-/// How much is shown around a place, in characters.
+/// The number of characters that are shown around a result.
 const AROUND: usize = 100;
-/// How much of a match is shown.
+/// The number of characters of a match that are shown.
 const MATCH: usize = 300;
 /// The longest pattern.
 const PATTERN: usize = 1_000;
-/// How often an engine may go back within a text.
+/// The limit of backtracking of an engine in a text.
 const BACKTRACKS: usize = 200_000;
 
-/// What is looked for.
+/// The text or expression that is searched for.
 pub(crate) struct SearchFor {
     regex: Regex,
-    /// The record has these characters as they are, so a file without them need not be parsed.
+    /// Whether the record contains these characters unescaped, so that a file without them need not
+    /// be parsed.
     is_plain: bool,
 }
 
 impl SearchFor {
-    /// A text, without regard to case, or a regular expression.
+    /// Searches for a text, ignoring case, or for a regular expression.
     ///
     /// # Errors
-    /// A message if it is empty, too long, or no regular expression.
+    /// A message if the text is empty, too long, or no regular expression.
     pub(crate) fn new(text: &str, is_regex: bool) -> Result<Self, String> {
         if text.is_empty() {
             return Err("write what is to be found".to_owned());
@@ -84,7 +85,7 @@ impl SearchFor {
                 skipped += 1;
                 continue;
             };
-            // Reading it may have taken all of the time.
+            // Reading the run may have used all of the time.
             let until = Instant::now() + TIME;
             let (hits, is_whole) = self.places(open.conversation(), secrets, until);
             skipped += usize::from(!is_whole);
@@ -107,7 +108,8 @@ impl SearchFor {
         self.regex.is_match(&*text).unwrap_or(true)
     }
 
-    /// The places in a run, and whether all of it was searched: not if the expression takes too long.
+    /// The results in a run, and whether all of it was searched. It was not if the expression takes
+    /// too long.
     fn places(
         &self,
         run: &Conversation,
@@ -129,7 +131,7 @@ impl SearchFor {
                 Ok(false) => continue,
                 Err(_) => return (hits, false),
             }
-            // In the text as it is shown: a part of a secret is not found.
+            // In the text as shown, so that no part of a secret is found.
             let text = cleaned(text.into_owned(), secrets);
             let found = match self.regex.find(&*text) {
                 Ok(Some(found)) => found,

@@ -1,4 +1,5 @@
-//! A request as it was sent, against the history: what the history processors have hidden or changed.
+//! Compares a request with the history: finds the messages that the history processors have hidden
+//! or changed.
 
 use std::collections::HashMap;
 
@@ -9,32 +10,32 @@ use serde_json::{Value, json};
 use crate::compare::longest_common;
 use crate::steps::{cleaned, images, indented, shown};
 
-/// About how many bytes of texts are in an answer; of the messages after that, only the marks are.
+/// The approximate number of bytes of texts in an answer; later messages have only their marks.
 const ANSWER: usize = 6 << 20;
 
 /// The longest body that is not cut.
 const WHOLE: usize = 1 << 20;
 
-/// What a query sent.
+/// The data of a request to the model.
 #[derive(Clone, Debug, Default)]
 pub struct SentRequest {
     /// The whole history.
     pub history: Vec<Message>,
-    /// What the history processors made of it.
+    /// The messages after the history processors.
     pub view: Vec<Message>,
     /// The tools that were offered.
     pub tools: Vec<Tool>,
     /// The model and its parameters, as recorded.
     pub parameters: Value,
-    /// The body that the adapter makes of it, or why it makes none.
+    /// The body that the adapter makes, or the reason why it makes none.
     pub body: Option<Result<Value, String>>,
-    /// Why it is not known what was sent.
+    /// The reason why the sent messages are not known.
     pub stopped: Option<String>,
-    /// What the reader has to know of how it was made.
+    /// A caution for the reader about the reconstruction.
     pub caution: Option<String>,
 }
 
-/// A message, as places in the history and in the view.
+/// The relation of a message in the history to one in the view, by their indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SentMark {
     Same(usize),
@@ -43,9 +44,9 @@ enum SentMark {
     Added(usize),
 }
 
-/// The request as the page gets it; `recorded` is the number of messages by the journal.
+/// The JSON for the page; `recorded` is the number of messages according to the journal.
 pub(crate) fn request(it: &SentRequest, recorded: Option<u64>, secrets: &SecretValues) -> Value {
-    // Many long messages that are nearly the same would take long to be compared with each other.
+    // Comparing many long messages that are nearly the same would take long.
     let mut known = HashMap::new();
     let mut number = |message: &Message| {
         let next = known.len();
@@ -63,7 +64,7 @@ pub(crate) fn request(it: &SentRequest, recorded: Option<u64>, secrets: &SecretV
         };
         let (mut text, mut was) = (readable(message), before.map(readable));
         if was.as_ref() == Some(&text) {
-            // It differs in what is not text.
+            // The messages differ in other parts than their text.
             text = indented(&comparable(message));
             was = before.map(|it| indented(&comparable(it)));
         }
@@ -85,7 +86,7 @@ pub(crate) fn request(it: &SentRequest, recorded: Option<u64>, secrets: &SecretV
         "parameters": shown(&indented(&it.parameters), secrets),
         "body": it.body.as_ref().map(|it| match it {
             Ok(body) => {
-                // Before it is text, in which it has escapes.
+                // Before it becomes text, in which characters are escaped.
                 let mut body = body.clone();
                 secrets.remove_from_value(&mut body);
                 whole(&indented(&body), secrets)
@@ -97,7 +98,7 @@ pub(crate) fn request(it: &SentRequest, recorded: Option<u64>, secrets: &SecretV
     })
 }
 
-/// A text that is not cut, unless it is very long.
+/// A text without cuts, unless it is very long.
 fn whole(text: &str, secrets: &SecretValues) -> Value {
     match text.len() <= WHOLE {
         true => cleaned(text.to_owned(), secrets).into(),
@@ -105,7 +106,7 @@ fn whole(text: &str, secrets: &SecretValues) -> Value {
     }
 }
 
-/// What is sent of a message.
+/// The parts of a message that are sent.
 fn comparable(message: &Message) -> Value {
     let mut value = json!(message);
     if let Some(keys) = value.as_object_mut() {
@@ -148,7 +149,7 @@ fn marks(history: &[usize], view: &[usize]) -> Vec<SentMark> {
     let (old, new) = (&old[..old.len() - tail], &new[..new.len() - tail]);
 
     let mut marks: Vec<SentMark> = (0..head).map(SentMark::Same).collect();
-    // The beginning of the messages that have no mark yet.
+    // The first messages without a mark.
     let mut from = (0, 0);
     for at in longest_common(old, new)
         .into_iter()

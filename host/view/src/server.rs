@@ -1,4 +1,5 @@
-//! The connections. Those that show no token have places of their own (`mswea_serve::ConnectionPlace`).
+//! Accepts the connections. Those without the token have a limit of their own
+//! (`mswea_serve::ConnectionPlace`).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,9 +15,9 @@ use crate::door::ViewDoor;
 use crate::routes::{self, ViewRoutes};
 use crate::settings::{ViewError, ViewSettings};
 
-/// The most connections that have shown the token.
+/// The largest number of connections that have shown the token.
 const CONNECTIONS: usize = 128;
-/// The pause after a connection could not be accepted, because descriptors are lacking.
+/// The pause after a connection could not be accepted for lack of descriptors.
 const SHORTAGE: Duration = Duration::from_millis(100);
 
 /// The server of the page.
@@ -29,7 +30,7 @@ pub struct ViewServer {
 }
 
 impl ViewServer {
-    /// Listens; nothing is accepted yet.
+    /// Binds the address; no connection is accepted yet.
     ///
     /// # Errors
     /// [`ViewError`] if the address can't be used, or no token can be made.
@@ -62,12 +63,12 @@ impl ViewServer {
         format!("http://{}/?token={token}", self.address)
     }
 
-    /// Whether other machines can reach it.
+    /// Whether other machines can reach the server.
     pub fn is_public(&self) -> bool {
         !self.address.ip().is_loopback()
     }
 
-    /// Serves until it is stopped.
+    /// Serves until stopped.
     pub async fn run(self, stop: &Stop) {
         loop {
             tokio::select! {

@@ -1,4 +1,4 @@
-//! The settings of the server, and why it can't be started.
+//! The settings of the server, and its error.
 
 use std::path::{Path, PathBuf};
 
@@ -7,25 +7,25 @@ use mswea_export::SecretValues;
 
 /// The settings of the server.
 pub struct ViewSettings {
-    /// Where it listens: `127.0.0.1:8080`; port 0 is any free one.
+    /// The address to listen on: `127.0.0.1:8080`; port 0 means any free port.
     pub listen: String,
-    /// Where runs are looked for.
+    /// The places where runs are looked for.
     pub roots: ViewRoots,
-    /// What is blanked in everything that is shown.
+    /// The secrets that are blanked in everything that is shown.
     pub secrets: SecretValues,
-    /// Reads what is blanked besides, when a run is found that names such a file.
+    /// Reads further secrets, when a run is found that names a file of secrets.
     pub in_file: SecretsIn,
-    /// Makes the request anew of the query that a journal has under this number.
+    /// Reconstructs the request of the query that has this number in a journal.
     pub sent: SentOf,
 }
 
 /// Reads the secrets in a file that a run's config names (`model.secrets_file`).
 pub type SecretsIn = fn(PathBuf) -> Vec<String>;
 
-/// Makes a request anew from a journal, or says why it can't.
+/// Reconstructs a request from a journal, or returns the reason why it can't.
 pub type SentOf = fn(&Path, u64) -> Result<SentRequest, String>;
 
-/// Where runs are looked for.
+/// The places where runs are looked for.
 #[derive(Clone, Debug)]
 pub enum ViewRoots {
     /// The runs of this user: the function returns their journals.
@@ -34,13 +34,13 @@ pub enum ViewRoots {
     Paths(Vec<PathBuf>),
 }
 
-/// Why the server can't be started.
+/// The reason why the server can't be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ViewError {
-    /// The address can't be understood or used.
+    /// The address is invalid or can't be bound.
     #[error("can't listen on `{address}`: {reason}")]
     Listen {
-        /// As it was given.
+        /// The address as the user gave it.
         address: String,
         /// The reason.
         reason: String,

@@ -1,4 +1,4 @@
-//! Steps as the page gets them: long texts are cut, secrets blanked, escape sequences removed.
+//! Steps in the form for the page: long texts are cut, secrets blanked, escape sequences removed.
 
 use std::borrow::Cow;
 
@@ -6,14 +6,15 @@ use mswea_export::{ConversationStep, SecretValues, ShownResult, embedded};
 use mswea_text::harmless;
 use serde_json::{Value, json};
 
-/// A longer text is cut; the whole is fetched when it is asked for.
+/// The longest text that is not cut; the page fetches the whole text on demand.
 const LONGEST: usize = 16_000;
-/// How much of the beginning and of the end of such a text is sent.
+/// The length of the beginning and of the end that are sent of a longer text.
 const HEAD: usize = 6_000;
 const TAIL: usize = 4_000;
-/// No secret is longer: as much is looked at beyond a cut, so that none is cut in two.
+/// The limit of the length of a secret: as much is examined beyond a cut, so that no secret is cut
+/// in two.
 pub(crate) const MARGIN: usize = 8_000;
-/// Longer JSON is shown as it is written.
+/// Longer JSON is shown without indentation.
 const INDENTED: usize = 256 << 10;
 /// The largest image that is sent.
 const IMAGE: usize = 8 << 20;
@@ -56,7 +57,7 @@ fn result(it: &ShownResult, secrets: &SecretValues) -> Value {
     })
 }
 
-/// An observation in JSON with its strings as they are: the return code is shown elsewhere.
+/// An observation in JSON with its strings unescaped; the return code is shown elsewhere.
 pub(crate) fn readable(text: &str) -> Cow<'_, str> {
     let is_object = text.starts_with('{') && text.trim_end().ends_with('}');
     let keys = match serde_json::from_str(text) {
@@ -76,7 +77,7 @@ pub(crate) fn readable(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// Images whose bytes are in the record, and the names of others, which are never fetched.
+/// Images whose bytes are in the record, and the addresses of others, which are never fetched.
 pub(crate) fn images(all: &[String], secrets: &SecretValues) -> Value {
     let each = all.iter().map(|address| match embedded(address) {
         Some(_) if address.len() <= IMAGE => json!({ "data": address }),
@@ -86,7 +87,7 @@ pub(crate) fn images(all: &[String], secrets: &SecretValues) -> Value {
     each.collect()
 }
 
-/// What is called, as text: a command as it is, other arguments as JSON.
+/// The arguments of a call as text: a command unchanged, other arguments as JSON.
 pub(crate) fn call_text(arguments: &Value) -> String {
     match arguments {
         Value::Object(keys) => match keys.get("command") {
@@ -98,7 +99,7 @@ pub(crate) fn call_text(arguments: &Value) -> String {
     }
 }
 
-/// JSON in several lines; in one if it is long, because each line of a deep value has many spaces.
+/// Indented JSON; on one line if it is long, because each line of a deep value has many spaces.
 pub(crate) fn indented(value: &Value) -> String {
     let plain = value.to_string();
     match plain.len() <= INDENTED {
@@ -132,7 +133,7 @@ pub(crate) fn cleaned(mut text: String, secrets: &SecretValues) -> String {
     harmless(&text)
 }
 
-/// A text as the page shows it: a string, or the two ends of a long one.
+/// A text for the page: a string, or the two ends of a long one.
 pub(crate) fn shown(text: &str, secrets: &SecretValues) -> Value {
     if text.len() <= LONGEST {
         return cleaned(text.to_owned(), secrets).into();
@@ -144,12 +145,12 @@ pub(crate) fn shown(text: &str, secrets: &SecretValues) -> Value {
     })
 }
 
-/// At most this many bytes from the beginning.
+/// The beginning of a text, of at most this many bytes.
 pub(crate) fn beginning(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// At most this many bytes from the end.
+/// The end of a text, of at most this many bytes.
 fn end(text: &str, bytes: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(bytes))..]
 }

@@ -1,4 +1,4 @@
-//! The list of runs: which there are, what is shown of each, and what of this has changed.
+//! The list of runs, the data of each, and the changes of these.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use crate::places::{self, RunPlace};
 use crate::settings::ViewRoots;
 use crate::tally::JournalTally;
 
-/// The shortest time between two looks at the folders; a long look is not repeated before ten times its
-/// length.
+/// The shortest time between two searches of the folders. After a long search, the pause is ten
+/// times its duration.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How many bytes of an id are kept.
+/// The number of bytes of a hash that make an id.
 const ID: usize = 8;
 
 /// The list.
@@ -34,7 +34,7 @@ pub(crate) struct RunTable {
 
 struct TableState {
     looked: Option<(Instant, Duration)>,
-    /// Of the first change in this process.
+    /// The revision of the first change in this process.
     first: u64,
     revision: u64,
     rows: BTreeMap<String, TableRow>,
@@ -61,7 +61,7 @@ pub(crate) struct ListedRun {
 impl RunTable {
     pub(crate) fn new(roots: ViewRoots, secrets: SecretValues, files: SecretsFiles) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        // A page that knows the list of an earlier server gets this one whole.
+        // A page that has the list of an earlier server process gets this one as a whole.
         let first = since.unwrap_or_default().as_secs() * 1000;
         let state = Mutex::new(TableState {
             looked: None,
@@ -78,7 +78,7 @@ impl RunTable {
         }
     }
 
-    /// Where the runs are.
+    /// The places where runs are looked for.
     pub(crate) fn roots(&self) -> &ViewRoots {
         &self.roots
     }
@@ -87,8 +87,8 @@ impl RunTable {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state after a look at the folders, unless there was one just now. Reads files, so it is not for
-    /// the thread of the connections.
+    /// The state after a search of the folders, unless there was one just now. It reads files, so
+    /// it must not be called on the thread of the connections.
     fn looked_at(&self) -> MutexGuard<'_, TableState> {
         let mut state = self.state();
         let is_due = state.looked.is_none_or(|(then, took)| {
@@ -108,7 +108,7 @@ impl RunTable {
         format!("\"{}\"", self.looked_at().revision)
     }
 
-    /// What has changed since a revision: all, if it is not one of this process.
+    /// The changes since a revision; everything if the revision is not one of this process.
     pub(crate) fn changes(&self, since: u64, notes: &RunNotes) -> (String, Value) {
         let state = self.looked_at();
         let since = match (state.first..=state.revision).contains(&since) {
@@ -147,7 +147,7 @@ impl RunTable {
         all
     }
 
-    /// Something else that the list shows of a run has changed.
+    /// Marks a run as changed because of data that its card lacks, such as its note.
     pub(crate) fn touch(&self, id: &str) {
         let mut state = self.state();
         state.revision += 1;
@@ -175,7 +175,7 @@ impl TableRow {
 }
 
 impl TableState {
-    /// Brings the list up to date. The files of secrets that runs name are noted.
+    /// Updates the list. The files of secrets that runs name are noted.
     fn look(&mut self, roots: &ViewRoots, files: &SecretsFiles) {
         let places = places::all(roots);
         let mut old = std::mem::take(&mut self.rows);
@@ -191,7 +191,7 @@ impl TableState {
             };
             let before = old_of.remove(&place.path);
             match before {
-                // A run that goes on may be killed, which does not change its file.
+                // A running run may be killed, which does not change its file.
                 Some((id, row)) if row.stamp == stamp && !row.card.is_running => {
                     known.push((id, row));
                 }
@@ -222,7 +222,7 @@ impl TableState {
     }
 }
 
-/// A file to be read, and what is known of it.
+/// A file to be read, with its known data.
 type CardWork = (RunPlace, FileStamp, Option<(String, TableRow)>);
 
 /// The rows of files; those that have changed have the revision 0.
@@ -278,7 +278,7 @@ fn read((place, stamp, before): CardWork) -> (String, TableRow) {
     (id, row)
 }
 
-/// The same for a path at every start, so that links go on working.
+/// The id of a path. It is the same after every start, so that links stay valid.
 fn id_of(place: &RunPlace) -> String {
     let digest = Sha256::digest(place.path.as_os_str().as_encoded_bytes());
     let bytes = digest.iter().take(ID);

@@ -1,5 +1,5 @@
-//! Counts what a run has used that has recorded no end: its journal is read once, and then only what was
-//! added.
+//! Counts the queries, tokens and cost of a run without a recorded end: its journal is read once,
+//! and later only the added lines.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
@@ -9,13 +9,13 @@ use mswea_run::Account;
 use mswea_run::journal::LONGEST_LINE;
 use serde::Deserialize;
 
-/// How much of a line tells the kind of its event.
+/// The number of bytes of a line that are read for the kind of its event.
 const BEGINNING: usize = 96;
 
-/// What was used so far.
+/// The counts so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JournalTally {
-    /// How many bytes were read.
+    /// The number of bytes that were read.
     read: u64,
     /// The queries, the tokens and the cost.
     pub(crate) account: Account,

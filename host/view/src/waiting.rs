@@ -1,5 +1,5 @@
-//! The instances of a batch that have not begun: those of its manifest that have no folder yet. Runs are all that
-//! the rest of the page knows.
+//! The instances of a batch that have not begun: those of its manifest that have no folder yet.
+//! Other modules only know runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use crate::settings::ViewRoots;
 const MANIFEST: &str = "manifest.jsonl";
 /// The largest manifest that is read.
 const LIMIT: u64 = 1 << 30;
-/// How many instances are named.
+/// The number of instances that are named.
 const NAMED: usize = 500;
 
 /// The instances of batches, and those that have not begun.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct WaitingInstances {
-    /// How many instances the manifests have.
+    /// The number of instances in the manifests.
     instances: usize,
-    /// How many of them have not begun.
+    /// The number of instances that have not begun.
     count: usize,
-    /// The first of those.
+    /// The ids of the first of them.
     named: Vec<String>,
 }
 
@@ -31,7 +31,8 @@ struct ManifestLine {
     id: String,
 }
 
-/// Those of the batch in this folder, as the list names folders; of all batches if it is empty.
+/// The waiting instances of the batch in this folder, by the folder's name in the list; of all
+/// batches if the name is empty.
 pub(crate) fn waiting(roots: &ViewRoots, folder: &str) -> WaitingInstances {
     let mut found = WaitingInstances::default();
     let ViewRoots::Paths(paths) = roots else {
@@ -50,7 +51,7 @@ pub(crate) fn waiting(roots: &ViewRoots, folder: &str) -> WaitingInstances {
     found
 }
 
-/// The folders in a folder that the list looks into.
+/// The subfolders of a folder that the list searches.
 fn folders(root: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -69,7 +70,7 @@ fn look(batch: &Path, found: &mut WaitingInstances) {
     let lines = text.lines().map(serde_json::from_str::<ManifestLine>);
     for ManifestLine { id } in lines.map_while(Result::ok) {
         found.instances += 1;
-        // An id of a manifest that was changed could lead elsewhere.
+        // An id in a modified manifest could lead to another folder.
         let is_name = !id.contains('/') && !matches!(id.as_str(), "" | "." | "..");
         if is_name && batch.join(&id).is_dir() {
             continue;

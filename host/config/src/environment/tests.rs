@@ -199,7 +199,7 @@ fn classes_of_environments_have_their_own_defaults() {
         refused.contains("`--image` has no effect in the class `local`"),
         "{refused}"
     );
-    // What `config show` prints loads again and means the same.
+    // The output of `config show` loads again and has the same meaning.
     let given = env
         .load(&["environment.image=x", "environment.cpus=2"])
         .unwrap();

@@ -54,7 +54,7 @@ const SWEBENCH_TOML: &str = include_str!("swebench.toml");
 const SWEBENCH_XML_TOML: &str = include_str!("swebench_xml.toml");
 const PROGRAMBENCH_TOML: &str = include_str!("programbench.toml");
 const XML_TEMPLATE: &str = include_str!("../../../../plugins/formatters/jinja/templates/xml.jinja");
-/// What an observation says when little of the run's limits is left.
+/// The addition to an observation when little of the run's limits is left.
 const BUDGET_TEMPLATE: &str = include_str!("budget.jinja");
 
 /// How a reply holds a command, for the prompt of SWE-bench.

@@ -107,7 +107,7 @@ fn the_feedback_fits_what_went_wrong() {
     }
 }
 
-/// What mini-swe-agent's files of these names set.
+/// The values that mini-swe-agent's files of these names set.
 #[test]
 fn presets_of_benchmarks_mean_what_their_names_say() {
     let swebench = json!({"step_limit": 250, "cost_limit": 3.0});

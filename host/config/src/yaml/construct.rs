@@ -104,7 +104,7 @@ impl YamlChecker {
         Ok(())
     }
 
-    /// What a list or a map holds.
+    /// The content of a list or a map.
     fn fill(&mut self, document: &mut Document, id: Id) -> Result<(), Fault> {
         if document.nodes[id].tag == Tag::Map {
             self.flatten(document, id, 0)?;

@@ -21,7 +21,7 @@ pub(super) fn is_break(char: char) -> bool {
     matches!(char, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What may follow a word: white space or an end.
+/// Whether a character may follow a word: white space or an end.
 pub(super) fn ends_word(char: char) -> bool {
     ends_line(char) || matches!(char, ' ' | '\t')
 }

@@ -58,13 +58,13 @@ impl Fault {
 /// A value and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Located {
-    /// Where it is written; for a value from an alias, the alias's position.
+    /// The position of the value; for a value from an alias, the alias's position.
     pub mark: Mark,
     /// The value.
     pub value: Yaml,
 }
 
-/// What a document can hold.
+/// The kinds of values in a document.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Yaml {
     /// Nothing.

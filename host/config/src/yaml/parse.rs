@@ -28,7 +28,7 @@ pub(super) struct YamlNode {
     pub(super) shape: YamlShape,
 }
 
-/// What a node is made of.
+/// The content of a node.
 #[derive(Clone, Debug)]
 pub(super) enum YamlShape {
     Scalar(String),
@@ -194,7 +194,6 @@ impl YamlParser {
         }
         let (anchor, tag) = self.properties()?;
         let bare = anchor.is_none() && tag.is_none();
-        let tag = tag.map(|(tag, mark)| self.tag(tag, mark)).transpose()?;
         let Lexeme { token, start, .. } = self.scanner.peek()?.clone();
         let list = match token {
             Token::Item => indentless,
@@ -275,17 +274,14 @@ impl YamlParser {
     }
 
     /// Anchor and tag, each at most once, in either order.
-    #[expect(clippy::type_complexity, reason = "two optional things, used once")]
-    fn properties(
-        &mut self,
-    ) -> Result<(Option<String>, Option<((Option<String>, String), Mark)>), Fault> {
+    fn properties(&mut self) -> Result<(Option<String>, Option<String>), Fault> {
         let (mut anchor, mut tag) = (None, None);
         loop {
             let lexeme = self.scanner.peek()?.clone();
             match lexeme.token {
                 Token::Anchor(name) if anchor.is_none() => anchor = Some(name),
                 Token::Tag(handle, suffix) if tag.is_none() => {
-                    tag = Some(((handle, suffix), lexeme.start));
+                    tag = Some(self.tag(handle, suffix, lexeme.start)?);
                 }
                 _ => return Ok((anchor, tag)),
             }
@@ -293,7 +289,7 @@ impl YamlParser {
         }
     }
 
-    fn tag(&self, (handle, suffix): (Option<String>, String), mark: Mark) -> Result<String, Fault> {
+    fn tag(&self, handle: Option<String>, suffix: String, mark: Mark) -> Result<String, Fault> {
         let Some(handle) = handle else {
             return Ok(suffix);
         };

@@ -1,4 +1,4 @@
-//! What a plain text means: the implicit types of YAML 1.1, as PyYAML's patterns have them.
+//! The meaning of a plain text: the implicit types of YAML 1.1, as in PyYAML's patterns.
 
 /// The prefix of YAML's own tags.
 pub(super) const PREFIX: &str = "tag:yaml.org,2002:";

@@ -4,7 +4,7 @@ use super::Fault;
 use super::Mark;
 use super::cursor::{Cursor, END, ends_line, ends_word, ends_word_untabbed, is_break};
 
-/// What happens to the line ends after a block text.
+/// The treatment of the line ends after a block text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Chomp {
     /// One is kept.

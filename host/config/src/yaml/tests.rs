@@ -105,7 +105,7 @@ fn reads_as_pyyaml_does() {
     );
 }
 
-/// None of these may run without end, use up the memory, or overflow the stack.
+/// Each of these documents must end, use little memory, and not overflow the stack.
 #[test]
 fn hostile_documents_end() {
     let lines =

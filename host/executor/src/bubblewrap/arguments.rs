@@ -1,5 +1,5 @@
-//! Arguments of `bwrap`: the default sandbox, and what hides the sockets of services in the working
-//! directory.
+//! Arguments of `bwrap`: the default sandbox, and those that hide the sockets of services in the
+//! working directory.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! An unpacked image as the root of a sandbox. Each run works in a copy, in a temporary folder that is removed
-//! with it, so that no run sees what another one has changed.
+//! An unpacked image as the root of a sandbox. Each run works in a copy, in a temporary folder that
+//! is removed with the environment, so that no run sees changes of another one.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,8 +16,8 @@ use crate::programs;
 use mswea_core::{Context, Executor as _, ExecutorError, Progress};
 use mswea_helper::files::PlaceFiles;
 
-/// The arguments in an image, in the place of the default ones: the commands are root there, with the image's
-/// programs, and get none of this machine's variables (`--unsetenv`).
+/// The arguments with an image, in place of the default ones: the commands are root there, use the
+/// image's programs, and get no variables of this machine (`--unsetenv`).
 pub const IMAGE_WRAPPER_ARGS: &[&str] = &[
     "--unshare-user-try",
     "--uid",
@@ -39,7 +39,7 @@ pub const IMAGE_WRAPPER_ARGS: &[&str] = &[
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 ];
 
-/// The files by which names of machines are found; those of an image are of another network.
+/// The files by which host names are resolved; those in an image are from another network.
 const NETWORK: &[&str] = &["resolv.conf", "hosts"];
 
 /// How an image is copied.
@@ -47,7 +47,7 @@ const NETWORK: &[&str] = &["resolv.conf", "hosts"];
 pub struct SandboxImage {
     /// The folder with the unpacked image.
     pub folder: PathBuf,
-    /// The time limit of its copy.
+    /// The time limit of the copy.
     pub build_timeout: Duration,
 }
 
@@ -55,7 +55,8 @@ impl SandboxImage {
     /// Copies the image into a new folder.
     ///
     /// # Errors
-    /// [`ExecutorError`] if there is no such folder, it can't be copied whole, or the run is stopped.
+    /// [`ExecutorError`] if there is no such folder, it can't be copied completely, or the run is
+    /// stopped.
     pub(super) async fn copy(
         &self,
         local: &LocalSettings,
@@ -69,7 +70,7 @@ impl SandboxImage {
         let mut settings = local.clone();
         settings.run_id = format!("{}-build", local.run_id);
         let mut copier = LocalExecutor::for_wrapped(settings, BTreeMap::new());
-        // With the times of files, which builds compare, and their links.
+        // Links are kept, and so are the times of files, which build tools compare.
         let args: [OsString; 4] = [
             programs::find("cp")
                 .unwrap_or_else(|| "/bin/cp".into())
@@ -124,20 +125,20 @@ impl SandboxImage {
     }
 }
 
-/// The copy of the image.
+/// The folder with the copy of the image.
 pub(super) fn root(folder: &TempFolder) -> PathBuf {
     folder.path().join("image")
 }
 
-/// The arguments that keep the variables `names` outside. The option `--clearenv` is missing in versions of
-/// bubblewrap before 0.5, which supported systems have.
+/// The arguments that do not pass the variables `names` into the sandbox. Versions of bubblewrap
+/// before 0.5, which some supported systems have, lack the option `--clearenv`.
 pub(super) fn unsetenv<'a>(names: impl Iterator<Item = &'a str>) -> Vec<OsString> {
     let args = names.flat_map(|name| ["--unsetenv", name]);
     args.map(OsString::from).collect()
 }
 
-/// Makes the folders of an image that a sandbox needs, as far as they are missing. `bwrap` follows links of the
-/// image before the image is the root, so they would lead to this machine's folders.
+/// Makes the folders that a sandbox needs in an image, as far as they are missing. `bwrap` resolves
+/// the image's links before the image is the root, so a link would lead to this machine's folders.
 pub(super) fn make_folders(root: &Path, cwd: &Path) -> Result<(), ExecutorError> {
     let failed = |path: &Path, error: &std::io::Error| ExecutorError {
         message: format!(
@@ -151,7 +152,7 @@ pub(super) fn make_folders(root: &Path, cwd: &Path) -> Result<(), ExecutorError>
             fs::remove_file(&path).map_err(|error| failed(Path::new(name), &error))?;
         }
     }
-    // One behind a link that only the image's programs can follow has to be there.
+    // A folder behind a link that only the image's programs can follow must exist already.
     let files = PlaceFiles::below(root).map_err(|error| failed(root, &error))?;
     match files.make_folder(cwd) {
         Err(error) if error.raw_os_error() != Some(libc::EXDEV) => Err(failed(cwd, &error)),
@@ -159,9 +160,9 @@ pub(super) fn make_folders(root: &Path, cwd: &Path) -> Result<(), ExecutorError>
     }
 }
 
-/// Puts this machine's files in the place of the image's, so that names of machines are found.
+/// Replaces the image's files for resolving host names by this machine's.
 fn name_machines(root: &Path) {
-    // In an image that has its `/etc` elsewhere, or none, they stay as they are.
+    // If the image's `/etc` is missing or a link to elsewhere, its files stay as they are.
     let etc = PlaceFiles::below(root).and_then(|files| files.folder(Path::new("etc")));
     let Ok(folder) = etc else {
         return;
@@ -169,7 +170,7 @@ fn name_machines(root: &Path) {
     let etc = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
     for name in NETWORK {
         let (own, inside) = (Path::new("/etc").join(name), etc.join(name));
-        // It may be a link that leads out of the image.
+        // The file may be a link that leads out of the image.
         let _ = fs::remove_file(&inside);
         if fs::symlink_metadata(&inside).is_err()
             && let Err(error) = fs::copy(&own, &inside)
@@ -212,7 +213,7 @@ mod tests {
         assert_eq!(fs::read_dir(at("outside")).unwrap().count(), 0);
         assert!(at("image/usr/work/c").is_dir() && at("image/new/d").is_dir());
         assert!(fs::symlink_metadata(at("image/proc")).is_err() && !at("e").exists());
-        // A file is in the way.
+        // A file has the place of the folder.
         fs::write(at("image/file"), "").unwrap();
         let error = make_folders(&at("image"), Path::new("/file/x")).unwrap_err();
         assert!(error.message.contains("`/file/x` in the copy"), "{error:?}");
@@ -236,7 +237,7 @@ mod tests {
                 fs::symlink_metadata(&inside).is_ok_and(|it| !it.is_symlink()) || own.is_none()
             );
         }
-        // The whole folder is a link.
+        // The folder of the image is a link.
         fs::create_dir_all(at("other/image")).unwrap();
         fs::create_dir_all(at("elsewhere")).unwrap();
         symlink(at("elsewhere"), at("other/image/etc")).unwrap();

@@ -1,4 +1,4 @@
-//! One action in a container: how it is run, and how it is killed.
+//! One action in a container: how it runs, and how it is killed.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use mswea_core::Stop;
 /// How long killed processes may take to end.
 const DYING: Duration = Duration::from_secs(2);
 
-/// Runs the action by an exec of its own, without the helper. `notes` gets what is added to the output.
+/// Runs the action by an exec of its own, without the helper. `notes` gets the texts that are added
+/// to the output.
 pub(super) async fn in_exec(
     action: &PlacedAction<'_>,
     container: &Container,

@@ -13,7 +13,7 @@ use mswea_core::Stop;
 
 /// The most bytes of one read.
 const READ: usize = 32 * 1024;
-/// If no output has come for this long, none is in transit.
+/// If no output has come for so long, none is in transit.
 const QUIET: Duration = Duration::from_millis(50);
 /// The most output in transit when a process ends; more comes from a background process.
 const UNDERWAY: usize = 8 * 1024 * 1024;

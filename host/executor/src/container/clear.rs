@@ -82,8 +82,8 @@ pub(super) async fn remove_for_good(
     }
 }
 
-/// Makes a container in a task of its own: if the caller stops waiting, the task still finds out whether
-/// there is a container, and removes it. Returns its id.
+/// Makes a container in a task of its own: if the caller stops waiting, the task still learns
+/// whether there is a container, and removes it. Returns the container's id.
 ///
 /// # Errors
 /// [`EngineError`] if it can't be made.

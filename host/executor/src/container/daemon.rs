@@ -41,7 +41,7 @@ const RESTING: Duration = Duration::from_secs(5);
 /// The daemons in use, so that all runs of this process share their connections.
 static DAEMONS: Mutex<Vec<Weak<Daemon>>> = Mutex::new(Vec::new());
 
-/// Where a daemon listens.
+/// The address on which a daemon listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
     Unix(PathBuf),
@@ -103,7 +103,8 @@ pub(super) struct Daemon {
 #[derive(Debug)]
 struct IdleConnection {
     sender: http1::SendRequest<Body>,
-    /// Whose task drives it: another runtime would wait for ever if this one is blocked.
+    /// The runtime whose task drives the connection: another runtime would wait for ever if this
+    /// one is blocked.
     runtime: runtime::Id,
     since: Instant,
 }

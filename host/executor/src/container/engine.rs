@@ -26,7 +26,7 @@ pub(super) struct ContainerSpec {
     pub(super) cwd: String,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) platform: Option<String>,
-    /// What other keys of the config say.
+    /// The values of other keys of the config.
     pub(super) typed: Vec<TypedArg>,
     /// The user's arguments of `docker run`.
     pub(super) run_args: Vec<String>,

@@ -126,7 +126,7 @@ fn filled(remedy: &str, doing: Doing<'_>, product: &str, text: &str) -> String {
     remedy.replace("{args}", &format!("`{args}`"))
 }
 
-/// Where the user set an argument: in its own key, unless only `environment.run_args` has it.
+/// The key in which the user set an argument: its own, unless only `environment.run_args` has it.
 fn origin(doing: Doing<'_>, key: &str, flag: &str, letter: &str) -> String {
     if let Doing::Making(spec) = doing
         && !spec.typed.iter().any(|typed| typed.key == key)

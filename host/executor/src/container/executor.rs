@@ -39,27 +39,29 @@ const KILLED: i32 = 137;
 /// The container executor.
 pub struct ContainerExecutor {
     settings: ContainerSettings,
-    /// The variables that all commands get; or why one of them can't be passed to a process.
+    /// The variables that all commands get, or the reason why one of them can't be passed to a
+    /// process.
     env: Result<Vec<(String, String)>, String>,
     container: Option<Container>,
     /// The session with the helper that starts the actions, if there is one.
     session: Option<fast::ContainerSession>,
     programs: OpenPrograms,
-    /// What the model is told of the shell, with the output of the next action that runs in it.
+    /// A message about the shell for the model, which is added to the output of the next action in
+    /// it.
     notice: Option<&'static str>,
-    /// How many actions there have been. The number of an action is part of its
-    /// [`ACTION_VARIABLE`].
+    /// The number of actions so far. It is part of an action's [`ACTION_VARIABLE`].
     actions: u64,
     /// The mark of an action whose end was not seen.
     unfinished: Option<String>,
     /// Why the container is gone, if there was one.
     gone: Option<String>,
-    /// Whether the engine did not answer when it was last asked what had become of an action.
+    /// Whether the engine did not answer the last question about an action.
     is_silent: bool,
-    /// How many processes were killed for lack of memory so far.
+    /// The number of processes that were killed for lack of memory.
     oom_kills: u64,
     front: Option<Arc<dyn Front>>,
-    /// Held while there is, or may be, a container: removes it if this process is killed.
+    /// Held while there is, or may be, a container: the guardian removes it if this process is
+    /// killed.
     lease: Option<Lease>,
     /// Whether the container is being removed. If the executor is dropped then, its guardian
     /// removes the container, and the drop does not wait.
@@ -103,8 +105,8 @@ impl ContainerExecutor {
         &self.settings.run_id
     }
 
-    /// Kills the processes of an action whose future was dropped before its end, and ends the session,
-    /// which may be in the middle of it.
+    /// Kills the processes of an action whose future was dropped before its end, and ends the
+    /// session, which may be in the middle of a message.
     async fn finish_unfinished(&mut self) {
         let Some(mark) = self.unfinished.take() else {
             return;
@@ -176,7 +178,7 @@ impl ContainerExecutor {
             PlacedEnd::Broken(error) => Err(tokio::select! {
                 biased;
                 failure = self.after_break(&mark, error) => failure,
-                // The run has been asked to stop, so the reason does not matter.
+                // The run was asked to stop, so the reason does not matter.
                 () = stop.stopped() => ActionFailure::interrupted(command.text),
             }),
         };
@@ -210,7 +212,7 @@ impl ContainerExecutor {
         let Some(container) = &self.container else {
             return not_started();
         };
-        // Why it was cut off, and the mark of a helper that may live on.
+        // The reason why the connection ended, and the mark of a helper that may still run.
         let lost = match (&error, self.session.take()) {
             (HelperError::Missing(_), _) => None,
             (_, Some((_helper, mut client))) => {
@@ -222,7 +224,7 @@ impl ContainerExecutor {
         let mut trouble = trouble::find_out(container, &self.settings).await;
         let mut killed = false;
         if matches!(trouble, Trouble::Passing) {
-            // With the shell, all that runs in it goes.
+            // When the shell ends, everything that runs in it ends.
             let mark = match self.settings.session {
                 true => &self.settings.run_id,
                 false => mark,
@@ -243,7 +245,7 @@ impl ContainerExecutor {
         let was_silent = mem::replace(&mut self.is_silent, is_silent);
         match trouble {
             Trouble::Gone(text) => self.is_gone(text),
-            // One command may be lost. Further ones would each wait as long, and cost a query.
+            // One command may fail so. Each further one would wait as long, and cost a query.
             Trouble::Silent(text) if was_silent => {
                 self.is_gone(format!("no further command can be run: {text}"))
             }

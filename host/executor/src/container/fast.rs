@@ -1,7 +1,7 @@
 //! The fast path: puts the helper into a container and starts its session.
 //!
-//! Some images can't run it: another architecture, a read-only root, a folder mounted without the
-//! right to execute. Then actions run without it.
+//! Some images can't run it: another architecture, a read-only root, a folder that is mounted
+//! without the right to execute. Then actions run without it.
 
 use std::io;
 use std::pin::Pin;
@@ -21,14 +21,14 @@ use mswea_helper::processes::ACTION_VARIABLE;
 
 /// The helper's folder in the container.
 const FOLDER: &str = "/.mswea";
-/// Where the helper is in the container.
+/// The helper's path in the container.
 pub(crate) const HELPER: &str = "/.mswea/helper";
 
 /// How long the engine may take to notice the end of a helper.
 const ENDING: Duration = Duration::from_secs(2);
 
-/// Puts the helper into the container and starts it: where a shell may write to the root, by one exec,
-/// which costs the engine much less than a copy.
+/// Puts the helper into the container and starts it. If a shell may write to the root folder, one
+/// exec does both, which costs the engine much less than a copy.
 ///
 /// # Errors
 /// A text for the log if the image is for another architecture, the engine refuses the copy, or the
@@ -95,8 +95,8 @@ fn pack(program: &[u8]) -> io::Result<Vec<u8>> {
 /// A session with the helper in a container, and the client between them.
 pub(super) type ContainerSession = (HelperSession, HelperClient);
 
-/// What is told of a connection that has ended before a command. Of an engine's message only the reason: the
-/// remedy was for a daemon that does not come back.
+/// The message for a connection that ended before a command. Of an engine's message it keeps only
+/// the reason: the remedy is for a daemon that does not come back.
 pub(super) fn cut(why: &str) -> String {
     match why.split("; ").next().unwrap_or_default() {
         "" => "the connection to the container was lost".to_owned(),
@@ -107,9 +107,10 @@ pub(super) fn cut(why: &str) -> String {
 /// Waits for a client's end and returns its exit code.
 type ClientStatus = Pin<Box<dyn Future<Output = Result<i32, EngineError>> + Send>>;
 
-/// Dropping it ends the client between the host and a helper, if there is one.
+/// The client process between the host and a helper, if there is one. Dropping this ends the
+/// client.
 pub(super) struct HelperClient {
-    /// None once it was waited for.
+    /// None once the client's exit code was read.
     status: Option<ClientStatus>,
     /// The mark of the helper's process.
     pub(super) mark: String,
@@ -117,14 +118,14 @@ pub(super) struct HelperClient {
 
 #[async_trait]
 impl HelperGuard for HelperClient {
-    /// The helper has ended with its stream; what is left ends with the container.
+    /// The helper ends with its stream; other processes end with the container.
     async fn dismiss(&mut self) {}
 
     async fn lost(&mut self) -> Option<String> {
-        // Of a helper that is killed, the engine reports the signal.
+        // For a helper that was killed, the engine reports the signal.
         match timeout(ENDING, self.status.take()?).await {
             Ok(Ok(129..=254)) => None,
-            // A daemon that was restarted knows no execs of before.
+            // A restarted daemon does not know earlier execs.
             Ok(Err(error)) if error.kind != EngineErrorKind::ContainerGone => {
                 Some(cut(&error.message))
             }
@@ -141,7 +142,7 @@ pub(super) async fn session(engine: &dyn Engine, id: &str) -> Result<ContainerSe
     start(engine, id, &[HELPER, "session"], Bytes::new()).await
 }
 
-/// Starts a program that reads `first` and is then a session of the helper.
+/// Starts a program that reads `first` and then becomes a session of the helper.
 async fn start(
     engine: &dyn Engine,
     id: &str,
@@ -160,7 +161,7 @@ async fn start(
         let Some(mut input) = exec.input else {
             return Err("the engine does not connect its standard input".to_owned());
         };
-        // A program that ends before it has read everything says why.
+        // A program that ends before it has read everything prints the reason.
         let _ = input.write_all(&first).await;
         Ok((exec.output, input, exec.status))
     };

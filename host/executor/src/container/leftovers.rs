@@ -18,7 +18,8 @@ use mswea_core::ExecutorError;
 
 /// The label with the run's id.
 pub(super) const RUN: &str = "mswea.run";
-/// The label with the host process, as [`Owner`] writes it. It and those below are for people.
+/// The label with the host process, as [`Owner`] writes it. This label and the next ones are for
+/// people.
 pub(super) const OWNER: &str = "mswea.owner";
 /// The label with the time, in seconds since 1970.
 pub(super) const CREATED: &str = "mswea.created";

@@ -1,5 +1,5 @@
-//! Pulls each image once, however many runs of this process wait for it, and only some images at a time if
-//! there is a limit.
+//! Pulls each image once, however many runs of this process wait for it. The number of simultaneous
+//! pulls can be limited.
 //!
 //! Every waiting run gets the progress. A run that stops waiting does not affect the others; when
 //! the last one has left, the pull is cancelled.
@@ -24,7 +24,7 @@ pub(super) struct PullKey {
 /// The state of a pull.
 #[derive(Clone, Debug)]
 enum PullState {
-    /// It waits for other pulls.
+    /// The pull waits for other pulls.
     Queued,
     Going(String),
     Done(Result<(), (EngineErrorKind, String)>),
@@ -44,10 +44,10 @@ impl Drop for Pull {
 
 static PULLS: Mutex<BTreeMap<PullKey, Weak<Pull>>> = Mutex::new(BTreeMap::new());
 
-/// The places of pulls; none: there is no limit.
+/// The permits of simultaneous pulls; none: there is no limit.
 static PLACES: OnceLock<Semaphore> = OnceLock::new();
 
-/// From now on this process pulls so many images at a time. The first call counts.
+/// Limits the number of simultaneous pulls of this process. Only the first call has an effect.
 pub fn limit_pulls(at_a_time: usize) {
     PLACES.get_or_init(|| Semaphore::new(at_a_time.max(1)));
 }
@@ -56,8 +56,8 @@ pub fn limit_pulls(at_a_time: usize) {
 /// waiting.
 ///
 /// # Errors
-/// [`EngineError`] if the engine or the registry refuses, or the pull takes longer than `limit`, without the
-/// time that it waits for other pulls.
+/// [`EngineError`] if the engine or the registry refuses, or the pull takes longer than `limit`.
+/// The time that it waits for other pulls does not count.
 pub(super) async fn pull(
     engine: &Arc<dyn Engine>,
     wanted: &PullKey,
@@ -100,7 +100,7 @@ fn join(engine: &Arc<dyn Engine>, wanted: &PullKey) -> Arc<Pull> {
             sender.send_replace(PullState::Going(text.to_owned()));
         };
         let _place = match PLACES.get() {
-            // It is never closed.
+            // The semaphore is never closed.
             Some(places) => places.acquire().await.ok(),
             None => None,
         };
@@ -127,7 +127,7 @@ fn forget(wanted: &PullKey, dead: &Arc<Pull>) {
 }
 
 impl Pull {
-    /// Waits until it begins, or its task has ended.
+    /// Waits until the pull begins, or its task has ended.
     async fn begun(&self, image: &str, tell: &(dyn Fn(&str) + Send + Sync)) {
         let mut state = self.state.clone();
         let is_queued = |state: &PullState| matches!(state, PullState::Queued);

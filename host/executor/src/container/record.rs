@@ -256,7 +256,7 @@ pub(super) fn all() -> Vec<ContainerRecord> {
         .collect()
 }
 
-/// The records among which are all of a run, by the id in the label. The others are not read, so that
+/// Records among which are all of the run with this label. Most others are not read, so that
 /// hundreds of runs in one process do not read each other's.
 pub(super) fn near(label: &str) -> Vec<ContainerRecord> {
     let prefix = format!("{}.", in_name(label));

@@ -106,9 +106,9 @@ impl Container {
         }
     }
 
-    /// First as the user of the actions, because only that user can read their environments (not
-    /// even root without a capability that containers lack); then as root, for processes that have
-    /// changed their user.
+    /// Runs a program first as the user of the actions, because only that user can read their
+    /// environments (root can't without a capability that containers lack); then as root, for
+    /// processes that have changed their user.
     async fn as_both_users(&self, argv: &[&str]) -> Result<ProgramAnswer, EngineError> {
         let spec = ExecSpec::of(argv);
         let first = self.ask(&spec, KILLING).await?;

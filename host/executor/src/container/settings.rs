@@ -69,8 +69,8 @@ pub struct ContainerSettings {
     /// Names the container and marks the processes of the run; unique among all runs. Empty: one is
     /// generated.
     pub run_id: String,
-    /// The id of the run, which is the same in every process that goes on with it: the label of its
-    /// containers. Empty: `run_id`.
+    /// The id of the run, which is the same in every process that continues the run: the label of
+    /// its containers. Empty: `run_id`.
     pub journal_id: String,
     /// Names of the model's keys: forwarding one leads to a warning.
     pub secret_names: Vec<String>,

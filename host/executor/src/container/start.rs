@@ -80,7 +80,7 @@ pub(super) async fn start(
     unless(stop, unfinished::clear(&engine, settings, context)).await??;
     let turn = unless(stop, turn()).await?;
     let started = run(&engine, settings, stop).await.map_err(explain)?;
-    // What follows is little work, and much of it waiting.
+    // The rest is little work, and mostly waiting.
     drop(turn);
     let ready = unless(stop, make_ready(&engine, &started, settings, &image)).await;
     let StartedContainer {
@@ -172,7 +172,7 @@ struct StartedContainer {
     id: String,
     name: String,
     record: Option<ContainerRecord>,
-    /// When it was asked for.
+    /// When the container was requested.
     began: Instant,
 }
 
@@ -195,7 +195,7 @@ async fn run(
     let mut name = plain.clone();
     for number in 2..=NAMES {
         match run_as(engine, settings, &name, stop).await {
-            // For example a kept container of a run with the same id.
+            // For example, a kept container of a run with the same id has the name.
             Err(Refusal::Engine(e)) if e.message.contains("already in use") => {
                 name = format!("{plain}-{number}");
             }

@@ -232,7 +232,7 @@ async fn files_go_in_and_come_out() {
         let packed = tar(&["-c", "d"]);
         match engine.put(&id, "/no/such", packed.into()).await {
             Err(error) => assert!(error.message.contains("`/no/such`"), "{name}: {error}"),
-            // It makes the folder.
+            // This engine makes the folder.
             Ok(()) => assert_eq!(name, "podman by its API"),
         }
         // A disk that is full.
@@ -304,7 +304,7 @@ async fn a_stopped_container_tells_how_it_ended() {
             sleep(Duration::from_millis(100)).await;
         };
         assert_eq!((state.exit_code, state.oom_killed), (7, false), "{name}");
-        // Nothing runs in it any more.
+        // No process runs in the container any more.
         let error = match engine.exec(&id, &bash("true")).await {
             Err(error) => error,
             Ok(mut exec) => {

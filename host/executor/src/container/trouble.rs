@@ -15,7 +15,7 @@ const COUNTING: Duration = Duration::from_secs(5);
 /// How long the engine may take to notice a container's end.
 const NOTICING: Duration = Duration::from_secs(3);
 
-/// What happened to the container.
+/// The state of the container.
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// The container runs.

@@ -53,7 +53,7 @@ fn permissions_are_copied_but_for_those_of_the_owner() {
     }
     set("a/closed", 0o500);
     set("a/open", 0o1777);
-    // One that all may read is there.
+    // A folder that all may read exists already.
     fs::create_dir(at("b")).unwrap();
     fs::write(at("b/private"), "longer").unwrap();
     set("b/private", 0o644);
@@ -136,7 +136,7 @@ fn nothing_is_copied_through_links_that_lead_out() {
 
     // A link in the place of a file gives way to the file.
     symlink(at("outside/file"), at("image/work/file")).unwrap();
-    // One in the place of a folder does not.
+    // A link in the place of a folder is an error.
     symlink(at("outside"), at("image/work/folder")).unwrap();
     let error = into_image(&at("from"), &at("image"), "/work").unwrap_err();
     assert!(error.contains("`folder`"), "{error}");

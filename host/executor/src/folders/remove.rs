@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::{SETUP, owner_file};
 
-/// The greatest depth to which a removal goes at once; it needs a descriptor for each.
+/// The greatest depth of the recursion, which holds a descriptor for each level.
 const DEEPEST: u32 = 50;
 
 /// Removes a folder, the credentials with it, and then its owner file.
@@ -42,16 +42,16 @@ fn remove_credentials(setup: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a folder with all that is in it, also in folders that their owner may not write to, as images have
-/// them. Links are removed and not followed, also those that appear meanwhile. A command may have made folders
-/// within each other so deeply that a recursive removal would need too much stack and too many descriptors: so
-/// folders that are nested too deeply for recursion are moved to the top first.
+/// Removes a folder with its content, including folders that their owner may not write to, as
+/// images have them. Links are removed and not followed, even if they appear during the removal. A
+/// command may have nested folders so deeply that a recursive removal would need too much stack and
+/// too many descriptors: folders below a certain depth are moved to the top first.
 ///
 /// # Errors
 /// The system's error if something can't be removed.
 pub fn remove_tree(folder: &Path) -> io::Result<()> {
     let mut dir = match open(CWD, folder) {
-        // A link in the place of the folder, or a file.
+        // A link or a file has the place of the folder.
         Err(Errno::NOTDIR | Errno::LOOP) => return fs::remove_file(folder),
         opened => Dir::new(opened?)?,
     };
@@ -71,7 +71,7 @@ fn open(parent: BorrowedFd<'_>, name: impl rustix::path::Arg + Copy) -> Result<O
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::openat(parent, name, flags, Mode::empty()) {
         Err(Errno::ACCESS) => {
-            // It may be the folder around it that is locked.
+            // The permissions of the folder around it may be the obstacle.
             let _ = rustix::fs::fchmod(parent, Mode::RWXU);
             let locked = rustix::fs::openat(parent, name, flags | OFlags::PATH, Mode::empty())?;
             let itself = format!("/proc/self/fd/{}", locked.as_raw_fd());
@@ -82,7 +82,7 @@ fn open(parent: BorrowedFd<'_>, name: impl rustix::path::Arg + Copy) -> Result<O
     }
 }
 
-/// Removes what is in `dir`, which is `depth` folders below `top`.
+/// Removes the content of `dir`, which is `depth` folders below `top`.
 fn clear(dir: &mut Dir, top: &OwnedFd, depth: u32, moved: &mut bool) -> io::Result<()> {
     while let Some(entry) = dir.read() {
         let entry = entry?;
@@ -104,7 +104,7 @@ fn clear(dir: &mut Dir, top: &OwnedFd, depth: u32, moved: &mut bool) -> io::Resu
             Ok(inner) if depth == DEEPEST => {
                 *moved = true;
                 let new = format!(".mswea-deep-{:016x}", fastrand::u64(..));
-                // Its own `..` changes.
+                // Moving a folder also changes its entry `..`.
                 let folders = [parent, inner.as_fd(), top.as_fd()];
                 unlocking(&folders, || rustix::fs::renameat(parent, name, top, &*new))
             }
@@ -123,7 +123,7 @@ fn clear(dir: &mut Dir, top: &OwnedFd, depth: u32, moved: &mut bool) -> io::Resu
     Ok(())
 }
 
-/// Does something that may need rights to these folders which their owner has not given itself.
+/// Does `work`; if that is refused, first gives the owner all rights to these folders.
 fn unlocking(
     folders: &[BorrowedFd<'_>],
     work: impl Fn() -> Result<(), Errno>,

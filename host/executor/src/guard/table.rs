@@ -24,7 +24,7 @@ pub(super) struct SessionTable {
 
 impl SessionTable {
     /// # Errors
-    /// If the kernel has no such memory.
+    /// [`io::Error`] if the kernel can't make such memory.
     pub(super) fn new() -> io::Result<Self> {
         let memory = rustix::fs::memfd_create("mswea-sessions", MemfdFlags::CLOEXEC)?;
         Ok(Self { memory, used: 0 })

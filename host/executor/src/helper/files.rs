@@ -1,4 +1,4 @@
-//! Files of a place, which its helper reads and writes: each by one of the helper's own programs.
+//! Files of a place, which its helper reads and writes, each by a subcommand of the helper.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ const MESSAGE: usize = 4096;
 /// Why a file was not read or written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileFault {
-    /// The system there refuses.
+    /// The place's system refuses.
     #[error("{text}")]
     Failed {
-        /// The number of the error; none if it is not one of the system's.
+        /// The system's error number; none if it is another error.
         errno: Option<i32>,
         /// The message.
         text: String,
     },
-    /// It took too long, or was to stop.
+    /// The operation took too long, or was stopped.
     #[error("the time limit is over")]
     TimedOut,
     /// The helper has ended.
@@ -33,7 +33,7 @@ pub(crate) enum FileFault {
 }
 
 impl FileFault {
-    /// The error in a message of the helper.
+    /// The error for a message of the helper.
     pub(crate) fn said(text: String) -> Self {
         let parts = text.trim().strip_suffix(')');
         let parts = parts.and_then(|text| text.rsplit_once(" (os error "));
@@ -49,10 +49,11 @@ impl FileFault {
 }
 
 impl HelperSession {
-    /// Reads a file that has `most` bytes at most.
+    /// Reads a file of at most `most` bytes.
     ///
     /// # Errors
-    /// [`FileFault`], also if it is longer.
+    /// [`FileFault`] if the file is longer or can't be read, the time is over, or the helper has
+    /// ended.
     pub(crate) async fn read_file(
         &mut self,
         path: &str,
@@ -66,11 +67,12 @@ impl HelperSession {
         self.file_program(&args, cwd, most, limit, stop).await
     }
 
-    /// Writes a file, and makes the folders in which it is. If it is a folder and there is a `name`, the file
-    /// is made in there.
+    /// Writes a file, and makes the folders around it. If `path` is a folder and there is a `name`,
+    /// the file is made in that folder.
     ///
     /// # Errors
-    /// [`FileFault`]
+    /// [`FileFault`] if the file or a folder can't be written, the time is over, or the helper has
+    /// ended.
     pub(crate) async fn write_file(
         &mut self,
         path: &str,
@@ -79,23 +81,23 @@ impl HelperSession {
     ) -> Result<(), FileFault> {
         let written = self.pass(["write", path, name], None, Some(content), None);
         written.await.map_err(|text| match self.busy {
-            // What was passed has no end, so the session has none either.
+            // The helper's input has not ended, so the session can't be used any more.
             true => FileFault::NoHelper(HelperError::Cut(text)),
             false => FileFault::said(text),
         })
     }
 
-    /// Makes a folder and those around it, as far as they are missing.
+    /// Makes a folder and the folders around it, as far as they are missing.
     ///
     /// # Errors
-    /// [`FileFault`]
+    /// [`FileFault`] if a folder can't be made, the time is over, or the helper has ended.
     pub(crate) async fn make_folder(&mut self, path: &str, stop: &Stop) -> Result<(), FileFault> {
         let args = ["make", path];
         let made = self.file_program(&args, None, MESSAGE, ANSWERING, stop);
         made.await.map(drop)
     }
 
-    /// Runs one of the helper's programs for files; returns its output.
+    /// Runs one of the helper's subcommands for files; returns its output.
     pub(super) async fn file_program(
         &mut self,
         args: &[&str],

@@ -68,7 +68,7 @@ impl Container {
         command
     }
 
-    /// Its processes other than the first one.
+    /// The processes of the container other than the first one.
     fn processes(&self) -> Vec<String> {
         let listed = docker(&["top", &self.0, "-eo", "pid,args"]);
         let lines = listed.lines().skip(2);

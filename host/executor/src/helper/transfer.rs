@@ -12,19 +12,19 @@ use tokio::time::sleep;
 use super::{HelperAction, HelperError, HelperSession};
 use crate::archives::{self, ReceivedArchive, failed};
 
-/// The program of a helper, as the process sees it that becomes it.
+/// The path of the helper's own program, for a process that becomes it.
 pub(crate) const ITSELF: &str = "/proc/self/exe";
-/// How much is on its way to the action at once.
+/// The most bytes that are sent to the action and not yet taken.
 const WINDOW: usize = 1024 * 1024;
-/// How long nothing may be passed.
+/// How long the transfer may stand still.
 const STALLED: Duration = Duration::from_secs(60);
-/// How much of the end of an output can be the message of a failed action.
+/// The message of a failed action is among so many bytes at the end of its output.
 const MESSAGE: usize = 2000;
-/// What that message begins with.
+/// The beginning of that message.
 pub(super) const SAID: &str = "mswea-helper: ";
 
 impl HelperSession {
-    /// Copies `from`, a path of this machine, to `to`, which is seen from `cwd`.
+    /// Copies `from`, a path of this machine, to `to`, which is relative to `cwd`.
     ///
     /// # Errors
     /// [`ExecutorError`] if `from` can't be read, `to` can't be written, or the session has ended.
@@ -51,10 +51,10 @@ impl HelperSession {
         passed.map_err(fail)
     }
 
-    /// Unpacks an archive into the folder `to`, which is seen from `cwd`.
+    /// Unpacks an archive into the folder `to`, which is relative to `cwd`.
     ///
     /// # Errors
-    /// A message, if it can't be read, `to` can't be written, or the session has ended.
+    /// A message if the archive can't be read, `to` can't be written, or the session has ended.
     pub(crate) async fn unpack(
         &mut self,
         archive: File,
@@ -65,7 +65,7 @@ impl HelperSession {
         self.pass(args, cwd, Some(archive), None).await
     }
 
-    /// Copies `from`, which is seen from `cwd`, to `to`, a path of this machine.
+    /// Copies `from`, which is relative to `cwd`, to `to`, a path of this machine.
     ///
     /// # Errors
     /// [`ExecutorError`] if `from` can't be read, `to` can't be written, or the session has ended.
@@ -86,7 +86,7 @@ impl HelperSession {
         archive.settle(unpacked, from, to).await
     }
 
-    /// Runs one of the helper's own programs to its end: `from` is its input, and its output goes to
+    /// Runs a subcommand of the helper to its end: `from` is its input, and its output goes to
     /// `to`.
     pub(super) async fn pass<const COUNT: usize>(
         &mut self,
@@ -111,12 +111,13 @@ impl HelperSession {
         }
     }
 
-    /// Runs a program to its end: `from` is its input, and its output goes to `to`. Like [`Self::run`],
-    /// but without a time limit, as long as bytes are passed. Returns its exit code and the end of its
-    /// output.
+    /// Runs a program to its end: `from` is its input, and its output goes to `to`. Like
+    /// [`Self::run`], but without a time limit as long as bytes are passed. Returns the exit code
+    /// and the end of the output.
     ///
     /// # Errors
-    /// A message, if it can't be started, the session has ended, or a file can't be read or written.
+    /// A message if the program can't be started, the session has ended, or a file can't be read or
+    /// written.
     async fn pass_through(
         &mut self,
         argv: &[String],
@@ -142,7 +143,7 @@ impl HelperSession {
         self.wire.post(&action.request(id));
         let mut on_the_way = 0;
         let mut piece = vec![0; PIECE];
-        let mut last_words = Vec::new();
+        let mut message = Vec::new();
         self.busy = true;
         let told = |error: HelperError| error.to_string();
         let end = 'passing: loop {
@@ -153,8 +154,8 @@ impl HelperSession {
                             let written = file.write_all(bytes).await;
                             written.map_err(|error| archives::no_room(&error))?;
                         }
-                        last_words.extend_from_slice(bytes);
-                        last_words.drain(..last_words.len().saturating_sub(MESSAGE));
+                        message.extend_from_slice(bytes);
+                        message.drain(..message.len().saturating_sub(MESSAGE));
                     }
                     HelperReply::Taken { count, is_open, .. } => {
                         on_the_way -= on_the_way.min(count as usize);
@@ -192,6 +193,6 @@ impl HelperSession {
             let flushed = file.flush().await;
             flushed.map_err(|error| archives::no_room(&error))?;
         }
-        Ok((end, String::from_utf8_lossy(&last_words).into_owned()))
+        Ok((end, String::from_utf8_lossy(&message).into_owned()))
     }
 }

@@ -12,17 +12,17 @@ use super::HelperError;
 /// The most bytes of one read.
 const READ: usize = 64 * 1024;
 
-/// How much is shown of what came instead of a hello.
+/// How many bytes of an invalid hello a message shows.
 const SHOWN: usize = 400;
 
 /// A stream with a helper at its end.
 pub(crate) struct HelperWire {
     output: Box<dyn AsyncRead + Send + Unpin>,
     input: Box<dyn AsyncWrite + Send + Unpin>,
-    /// Bytes that have been read, and how many of them were taken.
+    /// Bytes that were read, and how many of them were taken.
     inbox: Vec<u8>,
     taken: usize,
-    /// Bytes to be written, and how many of them were.
+    /// Bytes to be written, and how many of them were written.
     outbox: Vec<u8>,
     sent: usize,
     is_flushed: bool,
@@ -47,7 +47,7 @@ impl HelperWire {
     /// Waits, for `limit` at most, for the helper's hello.
     ///
     /// # Errors
-    /// As [`HelperSession::start`](super::HelperSession::start).
+    /// [`HelperError`] in the cases of [`HelperSession::start`](super::HelperSession::start).
     pub(super) async fn greet(&mut self, limit: Duration) -> Result<(), HelperError> {
         let coming = async {
             while self.inbox.len() < HELLO && protocol::may_be_hello(&self.inbox) {
@@ -73,7 +73,7 @@ impl HelperWire {
                 wanted: protocol::VERSION,
             }),
             None => {
-                // Reads the rest of what came, for the message.
+                // Reads the rest of the answer, for the message.
                 let rest = async { while self.read().await {} };
                 let _ = timeout(Duration::from_millis(100), rest).await;
                 Err(self.foreign())
@@ -87,24 +87,24 @@ impl HelperWire {
         HelperError::Foreign(text.trim().chars().take(SHOWN).collect())
     }
 
-    /// Has a request be written by the next steps.
+    /// Queues a request, which the next calls of [`Self::step`] write.
     pub(crate) fn post(&mut self, request: &HelperRequest) {
         self.post_frame(&request.encode().unwrap_or_default());
     }
 
-    /// The same for one that is encoded already.
+    /// The same for an encoded request.
     pub(crate) fn post_frame(&mut self, frame: &[u8]) {
         self.outbox.extend_from_slice(frame);
         self.is_flushed = false;
     }
 
-    /// Whether all that was posted has been written.
+    /// Whether all queued requests were written.
     pub(crate) fn is_flushed(&self) -> bool {
         self.is_flushed
     }
 
-    /// Writes once, or reads once if there is nothing to write; returns whether the output goes on. Can be
-    /// dropped and called again.
+    /// Writes once, or reads once if there is nothing to write; returns whether the stream is still
+    /// open. Can be dropped and called again.
     pub(crate) async fn step(&mut self) -> bool {
         self.inbox.reserve(READ);
         tokio::select! {
@@ -112,7 +112,8 @@ impl HelperWire {
             written = write(&mut self.input, &self.outbox[self.sent..]), if !self.is_flushed => {
                 match written {
                     Ok(Some(count @ 1..)) => self.sent += count,
-                    // All is written, or the helper no longer reads: what it has sent is read first.
+                    // Everything is written, or the helper no longer reads. Its replies are read
+                    // first.
                     _ => {
                         self.outbox.clear();
                         (self.sent, self.is_flushed) = (0, true);
@@ -124,17 +125,17 @@ impl HelperWire {
         }
     }
 
-    /// Reads once; returns whether something has come. Can be dropped and called again.
+    /// Reads once; returns whether bytes have come. Can be dropped and called again.
     pub(super) async fn read(&mut self) -> bool {
         self.inbox.reserve(READ);
         matches!(self.output.read_buf(&mut self.inbox).await, Ok(1..))
     }
 
-    /// Takes the next whole reply out of what was read; none if there is none. `id`: the action that it has
-    /// to be of.
+    /// Takes the next complete reply out of the bytes that were read; none if there is none. `id`:
+    /// the action that the reply has to belong to.
     ///
     /// # Errors
-    /// [`HelperError::Garbled`]
+    /// [`HelperError::Garbled`] if the reply is invalid, or belongs to another action.
     pub(crate) fn next(&mut self, id: Option<u32>) -> Result<Option<HelperReply<'_>>, HelperError> {
         let rest = &self.inbox[self.taken..];
         let frame = protocol::frame(rest, LONGEST_REPLY).map_err(|_| HelperError::Garbled)?;
@@ -151,12 +152,12 @@ impl HelperWire {
         }
     }
 
-    /// What was read and is no whole reply.
+    /// The bytes that were read and are no complete reply.
     pub(super) fn rest(&self) -> &[u8] {
         &self.inbox[self.taken..]
     }
 
-    /// Frees memory: most streams of a process wait for their next action.
+    /// Frees memory: most streams of a process are waiting for their next action.
     pub(super) fn idle(&mut self) {
         if self.rest().is_empty() {
             (self.inbox, self.taken) = (Vec::new(), 0);
@@ -170,7 +171,7 @@ impl HelperWire {
     }
 }
 
-/// Writes once; flushes if nothing is left to write, and returns none then.
+/// Writes once; if nothing is left to write, flushes and returns none.
 async fn write(
     input: &mut (dyn AsyncWrite + Send + Unpin),
     rest: &[u8],

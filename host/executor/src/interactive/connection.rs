@@ -1,5 +1,5 @@
-//! The conversation with the helper of one program, or of one shell: reads its output at all times, and
-//! passes requests on.
+//! The connection to the helper of one program or one shell: reads its output at all times, and
+//! sends requests.
 
 use std::time::Duration;
 
@@ -17,22 +17,22 @@ use crate::helper::{HelperAction, HelperError, HelperSession, HelperWire};
 pub(super) const ID: u32 = 1;
 /// The pause between two searches, in which more output may come.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Why the stream has ended, if the helper has not said why.
+/// The reason for the end of the stream if the helper has reported none.
 pub(super) const HELPER_GONE: &str = "its helper has ended";
 
-/// What is known of a program.
+/// The state of a program.
 #[derive(Debug)]
 pub(super) struct ProgramState {
     pub(super) output: Transcript,
-    /// When output came last.
+    /// When the last output came.
     pub(super) heard: Instant,
-    /// How many bytes of its input it has taken.
+    /// How many bytes of its input the program has taken.
     pub(super) taken: u64,
     pub(super) takes_input: bool,
     /// Whether input was dropped, because a line was longer than the terminal takes.
     pub(super) is_too_long: bool,
     pub(super) end: Option<ProgramEnd>,
-    /// What was told of the shell at the end of its command, one text a line.
+    /// The messages about the shell at the end of its command, one per line.
     notes: String,
     /// Whether the helper is gone.
     is_last: bool,
@@ -53,7 +53,7 @@ impl ProgramState {
     }
 }
 
-/// A conversation. Dropped, it is cut off at once, which ends the helper.
+/// A connection. Dropping it closes the stream at once, which ends the helper.
 pub(crate) struct ProgramConnection {
     pub(super) state: watch::Sender<ProgramState>,
     requests: mpsc::UnboundedSender<HelperRequest>,
@@ -74,8 +74,8 @@ impl ProgramConnection {
         Some(Self::converse(wire, state, true))
     }
 
-    /// With a helper that does nothing yet, and has one action after the other. Bytes that are no UTF-8
-    /// become `\xHH` in the output.
+    /// Connects to a helper that runs no action yet, and runs one action after the other. Bytes
+    /// that are not UTF-8 become `\xHH` in the output.
     pub(crate) fn idle(session: HelperSession, keep: usize) -> Self {
         let state = ProgramState::new(keep, true);
         Self::converse(session.into_wire(), state, false)
@@ -92,8 +92,8 @@ impl ProgramConnection {
         }
     }
 
-    /// Begins the next action, when the one before has ended; `keep`: how much of its output is kept at
-    /// least.
+    /// Begins the next action, after the end of the one before. `keep`: the least number of bytes
+    /// of its output that are kept.
     pub(crate) fn next(&self, request: HelperRequest, keep: usize) {
         self.state.send_modify(|state| {
             let (is_last, end) = (state.is_last, state.end.take());
@@ -106,28 +106,28 @@ impl ProgramConnection {
         self.request(request);
     }
 
-    /// Whether the helper is gone, so that there is no further action.
+    /// Whether the helper is gone, so that no further action can begin.
     pub(crate) fn is_gone(&self) -> bool {
         self.state.borrow().is_last
     }
 
-    /// Passes a request on.
+    /// Sends a request.
     pub(crate) fn request(&self, request: HelperRequest) {
-        // If nobody takes it, the program has ended.
+        // If the receiver is gone, the program has ended.
         let _ = self.requests.send(request);
     }
 
-    /// Where requests can be passed on without this value.
+    /// A sender of requests for use without this value.
     pub(crate) fn requests(&self) -> mpsc::UnboundedSender<HelperRequest> {
         self.requests.clone()
     }
 
-    /// How the action has ended, if it has.
+    /// How the action ended; none while it runs.
     pub(crate) fn end(&self) -> Option<ProgramEnd> {
         self.state.borrow().end.clone()
     }
 
-    /// What was told of the shell at the end of its command.
+    /// The messages about the shell at the end of its command.
     pub(crate) fn notes(&self) -> Vec<String> {
         let state = self.state.borrow();
         state.notes.lines().map(str::to_owned).collect()
@@ -210,7 +210,7 @@ impl ProgramConnection {
         was
     }
 
-    /// Cuts it off; the streams are closed afterwards.
+    /// Closes the streams, and waits for that.
     pub(crate) async fn cut_off(&mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
@@ -236,7 +236,7 @@ async fn converse(
             Ok(Some(end)) => finish(&state, end, false),
             Err(_) => break ProgramEnd::Lost("its helper sent an invalid message".to_owned()),
         }
-        // Each of these can be dropped and started again.
+        // Each of these futures can be dropped and started again.
         tokio::select! {
             biased;
             Some(request) = requests.recv(), if wire.is_flushed() => wire.post(&request),
@@ -256,7 +256,7 @@ fn finish(state: &watch::Sender<ProgramState>, end: ProgramEnd, is_last: bool) {
     });
 }
 
-/// Takes all complete replies; returns how the program has ended, if it has.
+/// Takes all complete replies; returns how the program ended, if it has ended.
 fn take(
     wire: &mut HelperWire,
     state: &watch::Sender<ProgramState>,

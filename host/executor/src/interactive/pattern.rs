@@ -1,8 +1,8 @@
-//! Looks for regular expressions in the output of a program, with a bound on the work.
+//! Searches the output of a program for regular expressions, with a bound on the work.
 //!
-//! A pattern comes from the user or the model. Most need time that grows with the length of the text
-//! alone; one with a look-around or a back reference may need far more. So the number of its steps is
-//! bounded, and it sees a piece of the text at a time.
+//! A pattern comes from the user or the model. Most need time that is linear in the length of the
+//! text; one with a look-around or a back reference may need far more. So the number of its steps
+//! is bounded, and it searches one piece of the text at a time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use mswea_core::ProgramError;
 
 use crate::aside::aside;
 
-/// The most steps back in one piece of the text.
+/// The most backtracking steps in one piece of the text.
 const STEPS: usize = 20_000;
 /// The most bytes of a compiled pattern.
 const COMPILED: usize = 1 << 20;
 /// The longest pattern, in bytes.
 const LONGEST: usize = 4096;
-/// How much of the text is looked at at once.
+/// The size of a piece.
 const PIECE: usize = 64 * 1024;
-/// How much of it is looked at again together with what came later: the longest match that is found
-/// for sure.
+/// How many bytes before a piece are searched again with it: matches up to this length are always
+/// found.
 pub(super) const OVERLAP: usize = 16 * 1024;
 /// How long one search may take.
 const SEARCHING: Duration = Duration::from_secs(2);
@@ -31,11 +31,11 @@ const SEARCHING: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub(super) struct Patterns(Arc<[Regex]>);
 
-/// A match: which pattern, and where.
+/// A match: the index of its pattern, and its range.
 pub(super) type PatternMatch = (usize, Range<usize>);
 
 impl Patterns {
-    /// Compiles them.
+    /// Compiles patterns.
     ///
     /// # Errors
     /// [`ProgramError::Pattern`] for the first one that is no regular expression or too large.
@@ -59,7 +59,7 @@ impl Patterns {
         self.0.is_empty()
     }
 
-    /// Looks for the first match, on a thread of its own.
+    /// Searches for the first match, on a thread of its own.
     ///
     /// # Errors
     /// [`ProgramError::Pattern`] if a pattern takes too long.
@@ -146,7 +146,7 @@ mod tests {
             let error = Patterns::new(&[pattern]).unwrap_err().to_string();
             assert!(error.contains(wanted), "{error}");
         }
-        // These would take years. The first kind needs no steps back at all.
+        // These would take years without a bound. The first kind needs no backtracking at all.
         let text = "a".repeat(1 << 20);
         let began = Instant::now();
         let compiled = Patterns::new(&["(a+)+$b"]).unwrap();

@@ -1,4 +1,4 @@
-//! The output of a program that nobody has got yet, decoded and bounded.
+//! The output of a program that was not taken yet, decoded and bounded.
 
 /// Text of which only the end is kept. Positions count all bytes of the text since its beginning.
 #[derive(Debug)]
@@ -8,10 +8,10 @@ pub(super) struct Transcript {
     begin: u64,
     /// The position up to which the text was taken.
     taken: u64,
-    /// Bytes that are no complete character yet.
+    /// The bytes of an incomplete character at the end.
     rest: Vec<u8>,
     limit: usize,
-    /// Whether bytes that are no UTF-8 become `\xHH`, and not a replacement character.
+    /// Whether bytes that are not UTF-8 become `\xHH`, and not a replacement character.
     escapes: bool,
 }
 
@@ -28,7 +28,7 @@ impl Transcript {
         }
     }
 
-    /// Adds what is no character.
+    /// Adds bytes that are no character.
     fn push_invalid(&mut self, bytes: &[u8]) {
         match self.escapes {
             true => self.text.push_str(&escaped(bytes)),
@@ -58,7 +58,7 @@ impl Transcript {
         }
     }
 
-    /// Adds what was no complete character, because nothing follows.
+    /// Adds the bytes of the incomplete character, because nothing follows.
     pub(super) fn finish(&mut self) {
         let rest = std::mem::take(&mut self.rest);
         if !rest.is_empty() {
@@ -71,7 +71,7 @@ impl Transcript {
         self.begin + self.text.len() as u64
     }
 
-    /// The kept text from about `position` on, and its position.
+    /// The kept text, beginning at about `position`, and the position of its beginning.
     pub(super) fn since(&self, position: u64) -> (&str, u64) {
         let at = self.index(position);
         (&self.text[at..], self.begin + at as u64)
@@ -100,12 +100,12 @@ impl Transcript {
     }
 }
 
-/// Bytes that are no characters, as Python's `backslashreplace` writes them.
+/// Formats bytes that are no character, as Python's `backslashreplace` does.
 fn escaped(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect()
 }
 
-/// The text of an output; bytes that are no UTF-8 become `\xHH`.
+/// Decodes an output; bytes that are not UTF-8 become `\xHH`.
 pub fn decoded(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -115,7 +115,7 @@ pub fn decoded(bytes: &[u8]) -> String {
     text
 }
 
-/// Whether these bytes, which are no character, may be the beginning of one.
+/// Whether these bytes may be the beginning of a character.
 fn may_go_on(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }

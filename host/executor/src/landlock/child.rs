@@ -210,7 +210,8 @@ fn trial(folder: &Path, abi: i32, request: &Request) -> Result<String, String> {
         .and_then(|()| fs::write(at("in/file"), "x"))
         .and_then(|()| fs::write(at("outside"), "x"));
     prepared.map_err(|error| format!("`{}` can't be used: {error}", folder.display()))?;
-    // By a short name, because a socket's path has to be short. Some file systems have no sockets.
+    // A short name is used, because a socket's path has to be short. Some file systems have no
+    // sockets.
     let service = std::env::set_current_dir(&folder).and_then(|()| UnixListener::bind("service"));
     let places = WritablePlaces {
         folders: vec![at("in")],
@@ -271,7 +272,7 @@ fn trial(folder: &Path, abi: i32, request: &Request) -> Result<String, String> {
         }
     }
     if request.no_network {
-        // Connecting sends nothing; the address is one for documentation.
+        // Connecting a UDP socket sends nothing; the address is reserved for documentation.
         let sent = UdpSocket::bind("0.0.0.0:0").and_then(|it| it.connect("192.0.2.1:9"));
         match sent {
             Err(error) if error.kind() == io::ErrorKind::NetworkUnreachable => {

@@ -1,8 +1,9 @@
 //! Confines local commands without any other program, with the kernel's Landlock.
 //!
 //! A process can only confine itself, and a new command shares the host's memory until its program
-//! runs, so that it may only make a few system calls. So the host's own binary is started in place of the interpreter:
-//! as [`SUBCOMMAND`] it applies the rules (`child`) and then becomes the interpreter.
+//! runs, so it may make only a few system calls. So the host's own binary is started in place of
+//! the interpreter: as [`SUBCOMMAND`] it applies the rules (`child`) and then becomes the
+//! interpreter.
 //!
 //! A filter of system calls (`seccomp`) refuses what Landlock does not control: UNIX sockets,
 //! because a service behind one (docker's, tmux's) could write elsewhere on a command's behalf;

@@ -8,7 +8,7 @@
 
 use std::io;
 
-/// What a process may do besides files.
+/// The permissions of a process besides those for files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allowed {
     /// Whether it may make UNIX sockets.

@@ -22,7 +22,7 @@ const SLACK: u64 = 60_000;
 /// The greatest process number of Linux.
 const GREATEST_PID: i32 = 1 << 22;
 
-/// What is known about the host of a run.
+/// The known state of the host of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Host {
     /// It is or may be running: the reason.
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    /// What is known about the host of the run `id`.
+    /// The known state of the host of the run `id`.
     pub(super) fn host_of(&self, id: &str) -> Host {
         if self.own.iter().any(|own| own == id) {
             return Host::Alive("this command is part of that run itself".to_owned());

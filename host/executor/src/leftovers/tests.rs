@@ -43,7 +43,7 @@ fn is_there(pid: i32) -> bool {
     processes::stat(pid, &mut Vec::new()).is_some_and(|process| !process.is_gone())
 }
 
-/// What happened to each, by number.
+/// The result for each leftover, by number.
 fn fates(leftovers: &[Leftover]) -> BTreeMap<i32, &'static str> {
     let fate = |leftover: &Leftover| {
         let pid = leftover.name.split(' ').next().unwrap().parse().unwrap();

@@ -191,7 +191,8 @@ mod tests {
     use mswea_core::{Command, Executor, Stop};
     use std::time::Duration;
 
-    /// As after a SIGSTOP of the host, which then notices the expired time before the end.
+    /// The host was stopped by SIGSTOP, and then notices the expired time before the end of the
+    /// command.
     #[tokio::test]
     async fn an_ended_command_has_not_timed_out() {
         let mut executor = LocalExecutor::new(LocalSettings::default());
@@ -204,7 +205,7 @@ mod tests {
         {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // Without a signal of the end.
+        // The signal of the end is missing.
         running.child.has_no_signal();
         let limit = Duration::ZERO;
         let command = Command::new("echo done; exit 3");

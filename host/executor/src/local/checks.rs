@@ -1,5 +1,5 @@
-//! Checks the place of a local environment before its first command, so that what is wrong with it is
-//! told once and at the beginning.
+//! Checks a local environment before its first command, so that an error in its settings is
+//! reported once, at the beginning.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,15 +14,15 @@ use crate::hanging;
 use crate::programs::is_program;
 use crate::sandbox::SandboxKind;
 
-/// The least time in which the file system of the working directory may answer, however short the limit of a
-/// command is.
+/// The minimum time limit for an answer of the working directory's file system, also if the limit
+/// of a command is shorter.
 const LEAST: Duration = Duration::from_secs(5);
 
 impl LocalExecutor {
     /// Checks the variables, the working directory and the programs, and tries the sandbox.
     ///
     /// # Errors
-    /// [`ExecutorError`] with the first that can't be used.
+    /// [`ExecutorError`] for the first variable, folder, program or sandbox that can't be used.
     pub(super) async fn make_ready(&mut self, stop: &Stop) -> Result<(), ExecutorError> {
         if let Err(why) = &self.env {
             return Err(ExecutorError::from(why.clone()));
@@ -86,7 +86,7 @@ fn check(
         }
     }
     if let Some(program) = program {
-        // As the kernel sees it after the change of directory.
+        // The path as the kernel has it after the change of directory.
         let seen = cwd
             .as_deref()
             .map_or_else(|| program.to_owned(), |cwd| cwd.join(program));

@@ -1,5 +1,6 @@
-//! The end of runs: their processes are asked to end, killed, and those that can't be killed are named.
-//! Runs that end at the same time are ended together, because each search walks through `/proc`.
+//! The end of runs: their processes get SIGTERM, are killed, and those that can't be killed are
+//! reported. Runs that end at the same time are ended together, because each search reads all of
+//! `/proc`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -16,17 +17,19 @@ const POLITE: Duration = Duration::from_millis(100);
 /// How long killing may take; only a process inside the kernel (dead NFS, ...) takes long.
 const KILLING: Duration = Duration::from_secs(3);
 
-/// How many groups of runs are ended at once: runs whose processes can't be killed delay few others.
+/// How many groups of runs are ended at once. With several groups, processes that can't be killed
+/// delay the end of few other runs.
 const GROUPS: usize = 4;
-/// The least time between the beginnings of two groups: runs that end meanwhile are one group.
+/// The least time between the beginnings of two groups. Runs that end within it are in the same
+/// group.
 const GATHERING: Duration = Duration::from_millis(20);
 
 /// A run that waits for its end.
 struct EndingRun {
     target: ProcessTarget,
-    /// Whether it has a `Presence`.
+    /// Whether the run has a `Presence`.
     is_present: bool,
-    /// Where the processes that are left are named.
+    /// Gets the names of the processes that could not be ended.
     left: oneshot::Sender<Vec<String>>,
 }
 
@@ -36,14 +39,14 @@ struct EndingGroup {
     _permit: SemaphorePermit<'static>,
 }
 
-/// The runs that wait.
+/// The runs that are waiting to be ended.
 struct WaitingRuns {
     runs: Vec<EndingRun>,
     /// When the last group began.
     begun: Option<Instant>,
 }
 
-/// Nothing that other runs need is held while a run waits: its runtime may stand still.
+/// While a run waits, it holds nothing that other runs need, because its runtime may be blocked.
 static WAITING: Mutex<WaitingRuns> = Mutex::new(WaitingRuns {
     runs: Vec::new(),
     begun: None,
@@ -54,10 +57,11 @@ fn waiting() -> MutexGuard<'static, WaitingRuns> {
     WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All runs that wait, as a group that begins now; none if another group has them.
+/// Takes all waiting runs as a group that begins now; none if another group has taken them.
 ///
 /// # Errors
-/// How long to wait before the next try, because a group has just begun or too many are being ended.
+/// The time to wait before the next attempt, because a group has just begun or too many are being
+/// ended.
 fn next_group() -> Result<Option<EndingGroup>, Duration> {
     let mut waiting = waiting();
     if waiting.runs.is_empty() {
@@ -68,7 +72,8 @@ fn next_group() -> Result<Option<EndingGroup>, Duration> {
         return Err(GATHERING - since);
     }
     let permit = PERMITS.try_acquire().map_err(|_| GATHERING)?;
-    // A run that was given up may have no `Presence` any more; its executor kills its processes.
+    // A run whose future was dropped may have no `Presence` any more; its executor kills its
+    // processes.
     waiting.runs.retain(|it| !it.left.is_closed());
     if waiting.runs.is_empty() {
         return Ok(None);
@@ -98,7 +103,7 @@ pub(super) async fn end(target: ProcessTarget, is_present: bool) -> Vec<String> 
     };
     let group = tokio::select! {
         biased;
-        // Another run took this one with it.
+        // Another run's group included this run.
         names = &mut named => return names.unwrap_or_default(),
         group = turn => group,
     };
@@ -125,7 +130,7 @@ fn end_group(group: EndingGroup) {
     };
     let ending = RunsEnding::new(runs.iter().filter(|it| it.is_present).count());
     let left = kill(&all);
-    // Before the answers, after which the runs are no longer present.
+    // Dropped before the answers are sent: after them, the runs are no longer present.
     drop(ending);
     for EndingRun {
         target,
@@ -140,8 +145,8 @@ fn end_group(group: EndingGroup) {
     }
 }
 
-/// Asks the processes of `target` to end, kills those that don't, and returns how many are left.
-/// Blocks, and reads all of `/proc` repeatedly.
+/// Sends SIGTERM to the processes of `target`, kills those that do not end, and returns how many
+/// are left. Blocks, and reads all of `/proc` repeatedly.
 fn kill(target: &ProcessTarget) -> usize {
     if processes::signal(target, libc::SIGTERM) > 0 {
         let asked = Instant::now();
@@ -149,7 +154,7 @@ fn kill(target: &ProcessTarget) -> usize {
             thread::sleep(Duration::from_millis(5));
         }
     }
-    // Also if none was found: one search may miss a process.
+    // Called also if none was found, because one search may miss a process.
     let left = processes::kill_until_gone(target, KILLING);
     orphans::bury();
     left
@@ -171,7 +176,7 @@ mod tests {
             let target = ProcessTarget::marked(RUN_VARIABLE, [id.to_owned()]);
             Box::pin(end(target, false))
         };
-        // So that both wait.
+        // So that both runs wait for the next group.
         waiting().begun = Some(Instant::now() + GATHERING);
         let mut given_up = run("ending-given-up");
         let mut still = run("ending-still");

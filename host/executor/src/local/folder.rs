@@ -11,13 +11,14 @@ use crate::aside::look;
 use crate::failure::ActionFailure;
 use crate::hanging::StartLimit;
 
-/// The path of the host's own folder, where commands start that have no other. If commands inherited the
-/// folder, they would stay in it after a command had removed it and made it again. None: no path leads there.
+/// The path of the host's own folder, in which commands start if no other is configured. With an
+/// inherited folder, commands would stay in the old one after a command had removed it and made it
+/// again. None if no path leads to it.
 pub(super) fn own_folder() -> Result<Option<PathBuf>, ExecutorError> {
     let path = std::env::current_dir().map_err(|error| ExecutorError::from(format!(
             "the current folder can't be used: {error}; go to one that is there, or set `environment.cwd`"
         )))?;
-    // The host's own folder may be one that was removed, to which no path leads.
+    // The host's own folder may have been removed, so that no path leads to it.
     let is_here = |one: &std::fs::Metadata, other: &std::fs::Metadata| {
         (one.dev(), one.ino()) == (other.dev(), other.ino())
     };

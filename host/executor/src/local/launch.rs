@@ -31,14 +31,14 @@ pub(crate) const PROGRAM: &str = "/proc/self/fd/4";
 /// The descriptor that this path names.
 pub(super) const HELPER_DESCRIPTOR: i32 = 4;
 
-/// What to run.
+/// The purpose of a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Task<'a> {
-    /// A command, by the interpreter, in the sandbox if there is one.
+    /// A command, run by the interpreter, in the sandbox if there is one.
     Command(&'a str),
     /// The helper with the shell of a session, in the sandbox if there is one.
     Helper,
-    /// A program and its arguments, outside any sandbox: it makes or tries one.
+    /// A program and its arguments, outside any sandbox, because it makes or tries one.
     Program(&'a [OsString]),
 }
 
@@ -175,15 +175,16 @@ impl LocalExecutor {
             .map_err(|error| ActionFailure::system(&error, None))
     }
 
-    /// Starts `task`. The thread waits until the new process executes its program, so with many runs in this
-    /// process, the start is left to another thread. If the future is dropped, the process is not started or
-    /// is ended. With few runs, this thread is busy until `limit` is reached, if the start hangs.
+    /// Starts `task`. The thread waits until the new process executes its program, so with many
+    /// runs in this process, the start takes place on another thread. If the future is dropped, the
+    /// process is not started or is ended. With few runs, a start that hangs blocks this thread
+    /// until `limit` is reached.
     pub(super) async fn launch(
         &mut self,
         task: Task<'_>,
         limit: &StartLimit<'_>,
     ) -> Result<Running, ActionFailure> {
-        // No other action gets this number, also if this start is given up while it waits.
+        // No other action may get this number, even if this start is given up while it waits.
         self.actions += 1;
         let action = format!("{}.{}", self.settings.run_id, self.actions);
         let (program, mut args) = self.argv(task, &action)?;
@@ -196,7 +197,8 @@ impl LocalExecutor {
         let (reading, writing) = pipe.map_err(|error| system(error.into()))?;
         // The two ends have separate flags: the command's end stays blocking.
         rustix::io::ioctl_fionbio(&reading, true).map_err(|error| system(error.into()))?;
-        // Before the start: what fails after it must not be taken for a start that can be repeated.
+        // Done before the start, because an error after the start must not count as a start that
+        // can be repeated.
         let reading = watched(reading).map_err(system)?;
         let null = null().map_err(system)?;
         let launching = self.launching(task, program, args, action)?;
@@ -210,7 +212,7 @@ impl LocalExecutor {
                     .map(|file| (file.as_fd(), long::DESCRIPTOR)),
             );
             let (child, target) = launching.start(&env, &ends)?;
-            // Dropped before it is attended, it ends the child.
+            // Dropping it before it is attended ends the child.
             Ok(Running::new(child, reading, target))
         };
         let is_first = self.presence.is_none();
@@ -229,8 +231,8 @@ impl LocalExecutor {
         running
     }
 
-    /// Does `start`, which starts `process`, on another thread. If the future is dropped, the start is given up,
-    /// and what it returns is dropped.
+    /// Calls `start`, which starts `process`, on another thread. If the future is dropped, the
+    /// start is given up and its result dropped.
     async fn start_elsewhere<T: Send + 'static>(
         &mut self,
         process: ProcessStart,
@@ -249,9 +251,10 @@ impl LocalExecutor {
         started.unwrap_or_else(|| Err(ActionFailure::system(&panicked(), None)))
     }
 
-    /// Starts a program with the mark of the action `action` and these descriptors, and the wrapper's
-    /// arguments as another one; the guardian is told. `made` takes the started process, and ends it when it is
-    /// dropped. If the future is dropped, the program is not started or is ended.
+    /// Starts a program with the mark of the action `action` and these descriptors; another
+    /// descriptor has the wrapper's arguments. The guardian is told of the session. `made` takes
+    /// the started process, and ends it when it is dropped. If the future is dropped, the program
+    /// is not started or is ended.
     pub(super) async fn start_marked<T: Send + 'static>(
         &mut self,
         task: Task<'_>,
@@ -315,13 +318,15 @@ impl LocalExecutor {
         })
     }
 
-    /// There may be something to clean up.
+    /// Registers the run with the orphan search and the guardian, because it may have to be cleaned
+    /// up.
     fn note_presence(&mut self) {
         self.presence
             .get_or_insert_with(|| Presence::new(self.since));
     }
 
-    /// Called after a process was started: there is something to clean up, also for the guardian.
+    /// Called after a process was started: the run must be cleaned up, if necessary by the
+    /// guardian.
     fn note_start(&mut self, session: Session) {
         self.note_presence();
         if let Some(lease) = &self.lease {
@@ -345,7 +350,8 @@ impl AsFd for StartDescriptor {
     }
 }
 
-/// A start that another thread does, and when it began. Dropped before its end, it is given up.
+/// A start on another thread, and the time when it began. Dropping it before its end gives up the
+/// start.
 struct AwaitedStart(Option<ProcessStart>, Instant);
 
 impl Drop for AwaitedStart {
@@ -357,7 +363,7 @@ impl Drop for AwaitedStart {
     }
 }
 
-/// What a process of the run is started from.
+/// The parameters of a process of the run.
 struct Launching {
     program: PathBuf,
     path: CString,
@@ -369,7 +375,7 @@ struct Launching {
     /// The wrapper's arguments, which it reads from a descriptor.
     third: Option<OwnedFd>,
     process: ProcessStart,
-    /// What the process and those that it starts are found by.
+    /// Recognises the process and its descendants.
     target: ProcessTarget,
 }
 

@@ -1,4 +1,4 @@
-//! A helper on this machine whose host is on another one: a server carries the bytes between them.
+//! A helper on this machine for a host on another machine: a server passes the bytes between them.
 
 use mswea_core::{Executor as _, ExecutorError, Stop};
 use mswea_helper::protocol;
@@ -11,14 +11,14 @@ use crate::hanging::StartLimit;
 use crate::helper::ANSWERING;
 use crate::interactive::HelperGuard as _;
 
-/// The version of the helper's protocol, which both sides need to have.
+/// The version of the helper's protocol, which must be the same on both sides.
 pub const HELPER_PROTOCOL: u32 = protocol::VERSION;
 
 /// A helper for a host on another machine, with the marks, the guardian and the sandbox of a local
-/// environment. Dropped, it is killed with all that it started, which may block for a moment.
+/// environment. Dropping it kills the helper and all its descendants, which may block for a moment.
 #[derive(Debug)]
 pub struct ServedHelper {
-    // In this order: the helper ends before its executor looks for what is left.
+    // The order matters: the helper ends before its executor searches for remaining processes.
     helper: LocalHelper,
     executor: LocalExecutor,
 }
@@ -34,7 +34,7 @@ impl ServedHelper {
     ) -> Result<(Self, pipe::Receiver, pipe::Sender), ExecutorError> {
         let mut executor = LocalExecutor::new(settings);
         executor.make_ready(stop).await?;
-        // Its processes are looked for at the end.
+        // A number above zero makes the executor search for processes at the end.
         executor.actions = 1;
         let limit = StartLimit::new(PROGRAM, ANSWERING, stop);
         let launched = tokio::select! {
@@ -46,8 +46,8 @@ impl ServedHelper {
         Ok((Self { helper, executor }, output, input))
     }
 
-    /// Ends the helper and all that it started. Its input must have been closed before: else it is
-    /// killed after a second.
+    /// Ends the helper and all its descendants. The caller must have closed its input before,
+    /// otherwise it is killed after a second.
     pub async fn end(self) {
         let Self {
             mut helper,
@@ -58,7 +58,7 @@ impl ServedHelper {
         executor.cleanup().await;
     }
 
-    /// The mark of all processes that it starts.
+    /// The mark of the helper's processes.
     pub fn run_id(&self) -> &str {
         self.executor.run_id()
     }

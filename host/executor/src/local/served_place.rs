@@ -1,7 +1,7 @@
-//! Commands and files of this machine for clients that know nothing of a helper (SWE-ReX's API): the
-//! helpers that serve them, which live on between two of them.
+//! Commands and files of this machine for clients without a helper (SWE-ReX's API). The helpers
+//! that serve them are kept between two commands.
 //!
-//! Files are read and written by the helper, so that a sandbox holds for them, too.
+//! The helper reads and writes files, so that a sandbox applies to them, too.
 
 use std::io;
 use std::path::Path;
@@ -23,24 +23,24 @@ use crate::helper::{ANSWERING, FileFault, HelperAction, HelperEnd, HelperSession
 use crate::placed::GRACE;
 use crate::programs::{in_path, is_program};
 
-/// The most bytes of a command's output that are kept: as many as of a submission.
+/// The most bytes of a command's output that are kept, as many as of a submission.
 const KEPT: usize = 64 * 1024 * 1024;
 /// How long reading a file may take.
 const READING: Duration = Duration::from_secs(60);
-/// The most helpers that wait for a command.
+/// The most helpers that are kept without a command.
 const WAITING: usize = 16;
-/// Has the errors of a command go to a file.
+/// Redirects the standard error of a command to a file.
 const APART: &str = r#"exec 2>"$0"; exec "$@""#;
 
 /// The helpers of one server.
 #[derive(Debug)]
 pub struct ServedPlace {
     settings: LocalSettings,
-    /// None when the server ends.
+    /// None after the server has ended.
     idle: Mutex<Option<Vec<ReadyHelper>>>,
 }
 
-/// A helper without a command. Dropped, it is killed with all that it started.
+/// A helper without a command. Dropping it kills the helper and all its descendants.
 struct ReadyHelper {
     session: HelperSession,
     helper: ServedHelper,
@@ -52,27 +52,27 @@ impl std::fmt::Debug for ReadyHelper {
     }
 }
 
-/// What a helper is asked for.
+/// A task for a helper.
 #[derive(Debug)]
 pub enum ServedTask {
     /// Runs a command as a fresh process.
     Run(ServedCommand),
     /// Reads a file.
     Read(String),
-    /// Writes a file, and makes the folders in which it is.
+    /// Writes a file, and makes the folders around it.
     Write {
-        /// The file. If it is a folder and there is a name, the file is made in there.
+        /// The file. If it is a folder and `name` is not empty, the file is made in it.
         path: String,
         /// May be empty.
         name: String,
-        /// Read from its position on.
+        /// Read from its current position.
         content: std::fs::File,
     },
     /// Unpacks a tar archive.
     Unpack {
         /// The folder, which is made if it is missing.
         path: String,
-        /// Read from its position on.
+        /// Read from its current position.
         archive: std::fs::File,
     },
 }
@@ -84,37 +84,37 @@ pub struct ServedCommand {
     pub argv: Vec<String>,
     /// Variables, laid over those that all commands get.
     pub env: Vec<(String, String)>,
-    /// Its directory; none: that of the settings.
+    /// The working directory; none: that of the settings.
     pub cwd: Option<String>,
     /// Its time limit.
     pub limit: Duration,
-    /// Whether its errors are kept apart from its output.
+    /// Whether its standard error is kept apart from its standard output.
     pub apart: bool,
 }
 
-/// What a command has printed, or the content of a file.
+/// The output of a command, or the content of a file.
 #[derive(Debug, Default)]
 pub struct ServedOutput {
-    /// Its standard output, maybe with its errors.
+    /// Its standard output, with its standard error unless that is kept apart.
     pub stdout: Vec<u8>,
-    /// Its errors, if they are kept apart.
+    /// Its standard error, if it is kept apart.
     pub stderr: Vec<u8>,
     /// Its exit code.
     pub status: i32,
 }
 
-/// Why something was not done.
+/// Why a task failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServedError {
-    /// The command was ended at its time limit, with all that it had started.
+    /// The command was ended at its time limit, with all its descendants.
     #[error("the command was ended at its time limit")]
     TimedOut,
-    /// The system refuses.
+    /// The system refused.
     #[error("[Errno {errno}] {text}")]
     System {
-        /// The number of the error.
+        /// The system's error number.
         errno: i32,
-        /// The message, and what it is about.
+        /// The message, with the path or program.
         text: String,
     },
     /// There is no helper, or it has ended.
@@ -122,7 +122,7 @@ pub enum ServedError {
     NoHelper(String),
 }
 
-/// Ends a command that nobody waits for any more.
+/// When dropped, ends a command whose client no longer waits.
 struct GivenUp(StopSource);
 
 impl Drop for GivenUp {
@@ -132,7 +132,7 @@ impl Drop for GivenUp {
 }
 
 impl ServedPlace {
-    /// Nothing is started yet.
+    /// A place without helpers; nothing is started yet.
     pub fn new(settings: LocalSettings) -> Self {
         Self {
             settings,
@@ -149,10 +149,10 @@ impl ServedPlace {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something. If this is given up, a command is ended.
+    /// Does a task. If the future is dropped, a command is ended.
     ///
     /// # Errors
-    /// [`ServedError`]
+    /// [`ServedError`] if the system refuses, the time is over, or there is no helper.
     pub async fn perform(self: &Arc<Self>, task: ServedTask) -> Result<ServedOutput, ServedError> {
         let (source, stop) = StopSource::new();
         let _given_up = GivenUp(source);
@@ -188,13 +188,13 @@ impl ServedPlace {
             if !ready.session.has_ended().await {
                 return Ok(ready);
             }
-            // A background process has ended it meanwhile.
+            // A background process has ended the helper meanwhile.
             ready.end().await;
         }
     }
 
-    /// Ends all helpers that have no command, with the background processes of their commands; if
-    /// `is_last`, the others end with their commands.
+    /// Ends all helpers that have no command, with the background processes of earlier commands.
+    /// With `is_last`, the others end after their commands.
     pub async fn end(&self, is_last: bool) {
         let idle = match is_last {
             true => self.idle().take(),
@@ -299,7 +299,7 @@ impl ReadyHelper {
                     never = errors.read(&mut said) => match never {},
                 };
                 errors.read_rest(&mut said);
-                // Background processes may still write.
+                // Background processes may still write to it.
                 tokio::spawn(errors.drain());
                 status
             }
@@ -327,7 +327,7 @@ impl ReadyHelper {
     }
 }
 
-/// The errors of a command: a named pipe, so that they need no room.
+/// The standard error of a command, through a named pipe, which needs no disk space.
 struct ErrorsApart {
     folder: TempDir,
     receiver: pipe::Receiver,
@@ -338,7 +338,8 @@ impl ErrorsApart {
         let folder = TempDir::new()?;
         let path = folder.path().join("errors");
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
-        // Open for writing, too, so that it does not end before the command has opened it.
+        // Opened also for writing, so that it does not report the end before the command has opened
+        // it.
         let receiver = pipe::OpenOptions::new()
             .read_write(true)
             .open_receiver(&path)?;
@@ -350,7 +351,7 @@ impl ErrorsApart {
         path.to_string_lossy().into_owned()
     }
 
-    /// Reads as long as it is polled.
+    /// Reads as long as the future is polled.
     async fn read(&mut self, into: &mut Capture) -> std::convert::Infallible {
         let mut piece = Vec::with_capacity(64 * 1024);
         while let Ok(1..) = self.receiver.read_buf(&mut piece).await {
@@ -360,7 +361,7 @@ impl ErrorsApart {
         std::future::pending().await
     }
 
-    /// Reads what is there: at most what a pipe holds.
+    /// Reads the bytes that are available, at most the capacity of a pipe.
     fn read_rest(&mut self, into: &mut Capture) {
         let mut piece = vec![0; 64 * 1024];
         for _ in 0..16 {
@@ -371,10 +372,10 @@ impl ErrorsApart {
         }
     }
 
-    /// Reads until no process has it open any more, and drops that.
+    /// Reads and drops output until no process has the pipe open.
     async fn drain(self) {
         let Self { folder, receiver } = self;
-        // A descriptor of one's own that only reads: the other one holds the pipe open.
+        // A second descriptor, only for reading: the other one would keep the pipe open.
         let path = folder.path().join("errors");
         let Ok(mut alone) = pipe::OpenOptions::new().open_receiver(path) else {
             return;
@@ -394,7 +395,7 @@ fn system(error: &io::Error) -> ServedError {
     }
 }
 
-/// As Python names the error, which clients expect.
+/// The error under Python's name, which clients expect.
 fn of_file(fault: FileFault, path: &str) -> ServedError {
     match fault {
         FileFault::Failed { errno, text } => {
@@ -409,7 +410,7 @@ fn of_file(fault: FileFault, path: &str) -> ServedError {
     }
 }
 
-/// Whether there is the program of a command.
+/// Whether the program of a command exists.
 fn find(argv: &[String], cwd: Option<&str>, env: &[(String, String)]) -> Result<(), ServedError> {
     let name = argv.first().map_or("", String::as_str);
     let is_there = match name.contains('/') {
@@ -432,7 +433,7 @@ fn find(argv: &[String], cwd: Option<&str>, env: &[(String, String)]) -> Result<
     }
 }
 
-/// What is kept of an output, with a line in place of the gap.
+/// The kept part of an output, with a line in place of the gap.
 fn bounded(capture: Capture) -> Vec<u8> {
     let (mut head, tail, missing) = capture.raw();
     if missing > 0 {

@@ -1,6 +1,6 @@
-//! A shell of this machine for a client that types into it (SWE-ReX's API): one bash with a terminal, in
-//! a helper of its own. A command ends by the shell's own report; a program that a client has opened in
-//! it is the running command, and further lines are its input.
+//! A shell of this machine for a client that types into it (SWE-ReX's API): one bash with a
+//! terminal, in a helper of its own. The shell itself reports the end of a command. While a program
+//! that a client has opened is running, further lines are its input.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,38 +21,38 @@ use crate::helper::{HelperAction, ShellAction};
 use crate::interactive::{ProgramConnection, with_terminal};
 use crate::shell::with_notes;
 
-/// How much of a command's output is kept at least: the end of it.
+/// The least number of bytes of a command's output that are kept, from its end.
 const KEPT: usize = 16 * 1024 * 1024;
 /// How long background processes may add to the output of a command.
 const GRACE: Duration = Duration::from_millis(100);
-/// How long a check of the syntax may take.
+/// The time limit of a check of the syntax.
 const CHECKING: Duration = Duration::from_secs(10);
-/// How long the processes of a command, and then its shell, may take to end when they are killed.
+/// How long the killed processes of a command, and then its shell, may take to end.
 const KILLING: Duration = Duration::from_secs(5);
-/// The shortest time to wait for them.
+/// The minimum of that time.
 const DYING: Duration = Duration::from_millis(500);
 
-/// A shell. Dropped, it is killed with all that runs in it.
+/// A shell. Dropping it kills the shell and all its descendants.
 pub struct ServedShell {
-    // In this order: the helper's input ends before it.
+    // The order matters: the helper's input is closed before the helper is dropped.
     connection: ProgramConnection,
     helper: ServedHelper,
     running: Option<RunningLine>,
-    /// Output of the running command that nobody has got.
+    /// Output of the running command that no client has received.
     piled: String,
-    /// How much of it is missing.
+    /// How many bytes of that output were dropped.
     dropped: u64,
     interruption: ShellInterruption,
 }
 
-/// What runs in the shell.
+/// The command or program that runs in the shell.
 struct RunningLine {
     text: String,
-    /// Whether a client has opened it to type into it.
+    /// Whether it is a program into which a client types.
     is_program: bool,
 }
 
-/// Interrupts what runs in a shell, also while somebody waits for it.
+/// Interrupts the command in a shell, even while another task waits for it.
 #[derive(Clone, Debug)]
 pub struct ShellInterruption {
     requests: UnboundedSender<HelperRequest>,
@@ -69,16 +69,16 @@ pub struct ShellLine<'a> {
     pub is_interactive: bool,
     /// Regular expressions that end the wait.
     pub expect: &'a [String],
-    /// The time limit of the wait.
+    /// How long to wait for the end or a match.
     pub limit: Duration,
 }
 
 /// The end of a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShellAnswer {
-    /// The output that nobody had got before, without the match.
+    /// The output that no client had received before, without the match.
     pub output: String,
-    /// Why it has ended.
+    /// Why the wait ended.
     pub end: ShellAnswerEnd,
 }
 
@@ -87,25 +87,25 @@ pub struct ShellAnswer {
 pub enum ShellAnswerEnd {
     /// The command has ended with this exit code.
     Exited(i32),
-    /// The expression with this index was found; the command goes on.
+    /// The expression with this index matched; the command continues.
     Matched(usize),
 }
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShellError {
-    /// The time was over; the command goes on, and its output is kept.
+    /// The time was over; the command continues, and its output is kept.
     #[error("the time limit is over")]
     TimedOut,
-    /// The time was over before a command that was still running had ended.
+    /// The time was over before an earlier command, which was still running, had ended.
     #[error(
         "an earlier command still runs in this session: `{0}`; end it with an interrupt action, or close the session"
     )]
     Busy(String),
-    /// The shell can't parse the command: what it says. Nothing was run.
+    /// The shell can't parse the command: its message. Nothing was run.
     #[error("{0}")]
     Syntax(String),
-    /// An expression can't be used.
+    /// An expression is invalid or takes too long.
     #[error("{0}")]
     Expression(String),
     /// There is no shell.
@@ -130,22 +130,23 @@ impl ShellInterruption {
         let _ = self.requests.send(HelperRequest::Signal { id, number });
     }
 
-    /// Interrupts what runs, if something does.
+    /// Interrupts the running command, if there is one.
     pub fn interrupt(&self) {
         self.signal(libc::SIGINT);
     }
 
-    /// Ends what runs, if something does: it is interrupted, and then killed with the shell.
+    /// Ends the running command, if there is one: it is interrupted, and then killed with the
+    /// shell.
     pub fn end(&self) {
         let _ = self.requests.send(HelperRequest::Kill { id: self.id() });
     }
 }
 
 impl ServedShell {
-    /// Starts a helper; the shell begins with the first command.
+    /// Starts a helper; the shell is started with the first command.
     ///
     /// # Errors
-    /// [`ShellError::NoShell`]
+    /// [`ShellError::NoShell`] if the helper can't be started.
     pub async fn open(settings: &LocalSettings) -> Result<Self, ShellError> {
         let (helper, session) = open(settings).await?;
         let connection = ProgramConnection::idle(session, KEPT);
@@ -162,12 +163,12 @@ impl ServedShell {
         })
     }
 
-    /// What interrupts it.
+    /// A value that can interrupt the shell.
     pub fn interruption(&self) -> ShellInterruption {
         self.interruption.clone()
     }
 
-    /// Ends it, with all that runs in it.
+    /// Ends the shell and all its descendants.
     pub async fn end(self) {
         let Self {
             mut connection,
@@ -179,10 +180,11 @@ impl ServedShell {
         helper.end().await;
     }
 
-    /// Runs a command, or passes a line to the program that runs.
+    /// Runs a command, or passes a line to the running program.
     ///
     /// # Errors
-    /// [`ShellError`]
+    /// [`ShellError`] if the time is over, the command or an expression is invalid, or there is no
+    /// shell.
     pub async fn run(&mut self, line: &ShellLine<'_>) -> Result<ShellAnswer, ShellError> {
         let began = Instant::now();
         if line.text.contains('\0') {
@@ -217,11 +219,11 @@ impl ServedShell {
             .await
     }
 
-    /// Interrupts what runs: with SIGINT as often as `tries`, each time for `limit`; then what is in the
-    /// foreground is killed, and then the shell.
+    /// Interrupts the running command: with SIGINT `tries` times, waiting for `limit` after each;
+    /// then the foreground processes are killed, and then the shell.
     ///
     /// # Errors
-    /// [`ShellError`]
+    /// [`ShellError`] if there is no shell, or it does not end.
     pub async fn interrupt(
         &mut self,
         expect: &[String],
@@ -250,7 +252,7 @@ impl ServedShell {
         self.wait(expect, KILLING).await
     }
 
-    /// Forgets a command that has ended after its client's time limit.
+    /// Removes a command that has ended after its client's time limit.
     fn forget_ended(&mut self) {
         if self.connection.end().is_some() && self.running.take().is_some() {
             self.piled.clear();
@@ -265,9 +267,9 @@ impl ServedShell {
         self.connection.next(request(id), KEPT);
     }
 
-    /// Has a bash read the command without running it.
+    /// Makes bash parse the command without running it.
     async fn check(&mut self, text: &str) -> Result<(), ShellError> {
-        // An argument can't be longer.
+        // An argument of a process can't be longer.
         if text.trim().is_empty() || long::is_long(text.as_bytes()) {
             return Ok(());
         }

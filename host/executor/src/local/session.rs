@@ -1,4 +1,4 @@
-//! Actions in one shell that lives on from action to action, in a helper of its own process.
+//! Actions in one shell that is kept between actions, in a helper process.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -30,10 +30,10 @@ use crate::shell::{BEGUN, bash_of};
 use crate::spawn::{ChildProcess, null};
 use mswea_core::{Command, Output, Stop};
 
-/// How long a helper that is no longer needed may take to end, with all that it started.
+/// How long a helper that is no longer needed may take to end, with all its descendants.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// What is told of a shell that was ended because nobody waited for its command any more.
+/// The message for a shell that was ended because the run no longer waited for its command.
 const ABANDONED: &str = "the shell before was ended with a command that was given up: this command \
                          ran in a new one, with the directory and the variables of the beginning";
 
@@ -41,17 +41,17 @@ const ABANDONED: &str = "the shell before was ended with a command that was give
 #[derive(Debug, Default)]
 pub(super) struct LocalShell {
     helper: Option<LocalHelper>,
-    /// Told with the output of the next action.
+    /// A message for the model, added to the output of the next action.
     notice: Option<&'static str>,
 }
 
-/// A helper on this machine. Dropped, it is killed with all that it started.
+/// A helper on this machine. Dropping it kills the helper and all its descendants.
 pub(super) struct LocalHelper {
     /// None while it is being ended.
     session: Option<HelperSession>,
     child: ChildProcess,
     target: ProcessTarget,
-    /// The number of the last action before it.
+    /// The number of the last action before the helper was started.
     before: u64,
 }
 
@@ -62,7 +62,8 @@ impl std::fmt::Debug for LocalHelper {
 }
 
 impl LocalHelper {
-    /// All processes of its actions, up to the action with this number, also without the helper.
+    /// All processes of its actions, up to the action with this number, including those of a helper
+    /// that is gone.
     fn all_of(&self, run_id: &str, last: u64) -> ProcessTarget {
         let actions = (self.before + 1..=last).map(|number| format!("{run_id}.{number}"));
         ProcessTarget {
@@ -77,9 +78,9 @@ impl LocalHelper {
 
 #[async_trait]
 impl HelperGuard for LocalHelper {
-    /// Has it end by itself, with the shell and all that it started.
+    /// Waits for the helper to end by itself, with the shell and all its descendants.
     async fn dismiss(&mut self) {
-        // The end of its input.
+        // This ends the helper's input.
         self.session = None;
         let _ = timeout(FAREWELL, self.child.exited()).await;
     }
@@ -92,7 +93,7 @@ impl Drop for LocalHelper {
 }
 
 impl LocalExecutor {
-    /// The bash of the session; where another program makes the sandbox, its name.
+    /// The path of the session's bash, or only its name where another program makes the sandbox.
     pub(super) fn bash(&self) -> Result<PathBuf, ActionFailure> {
         let named = bash_of(&self.settings.interpreter)?;
         if self.has_other_folders() {
@@ -108,8 +109,8 @@ impl LocalExecutor {
         })
     }
 
-    /// Has the next action's output say that the shell of an earlier process of the run is gone, if
-    /// there is one shell for all actions.
+    /// If there is one shell for all actions, the output of the next action will say that the shell
+    /// of an earlier process of the run is gone.
     pub(crate) fn announce_shell(&mut self) {
         if self.settings.session {
             self.shared.notice = Some(BEGUN);
@@ -121,7 +122,7 @@ impl LocalExecutor {
         self.wrap.as_ref().is_some_and(|wrap| wrap.inside.is_some())
     }
 
-    /// Ends the shell of the session, if there is one, and all that runs in it, and the programs that
+    /// Ends the session's shell, if there is one, and all its descendants, and the programs that
     /// stay open.
     pub(super) async fn end_session(&mut self) {
         self.programs.end_all().await;
@@ -146,12 +147,13 @@ impl LocalExecutor {
             Err(failure) => return self.not_started(failure, &limit).await,
         };
         let before = self.shared.notice.take();
-        // In case this is dropped before the end, which ends the shell.
+        // The message for the case that this future is dropped before its end, which ends the
+        // shell.
         self.shared.notice = Some(ABANDONED);
         self.actions += 1;
         self.guard();
         let mark = format!("{}.{}", self.settings.run_id, self.actions);
-        // By its path, in case the folder was made anew.
+        // The path is resolved anew, in case the folder was made anew.
         let cwd = self.settings.cwd.as_deref();
         let cwd = cwd.filter(|cwd| cwd.is_absolute() && !self.has_other_folders());
         let cwd = cwd.map(|cwd| cwd.to_string_lossy().into_owned());
@@ -177,7 +179,7 @@ impl LocalExecutor {
         self.look_for_orphans();
         if let PlacedEnd::Broken(error) = end {
             helper.dismiss().await;
-            // A helper that was killed has not ended what it has started.
+            // A helper that was killed has not ended its descendants.
             let target = helper.all_of(&self.settings.run_id, self.actions);
             hunt(&target, DYING).await;
             self.shared.notice = Some(BEGUN);
@@ -197,7 +199,7 @@ impl LocalExecutor {
         output_of(capture, notes, ended)
     }
 
-    /// The helper with the session's shell, and the bash: the living one, or a new one.
+    /// The helper with the session's shell, and the bash: an existing helper, or a new one.
     async fn helper(
         &mut self,
         limit: &StartLimit<'_>,
@@ -230,7 +232,8 @@ impl LocalExecutor {
         Ok(helper)
     }
 
-    /// The variable of the terminal, if it is configured; all others are those of the helper.
+    /// The configured variable of the terminal, if there is one; the helper has all other
+    /// variables.
     fn configured_terminal(&self) -> Vec<(String, String)> {
         let configured = self.settings.env.get_key_value(TERMINAL_VARIABLE);
         let configured = configured.map(|(name, value)| (name.clone(), value.clone()));
@@ -240,7 +243,7 @@ impl LocalExecutor {
     pub(super) async fn launch_helper(
         &mut self,
     ) -> Result<(LocalHelper, pipe::Receiver, pipe::Sender), ActionFailure> {
-        // No action has this mark.
+        // A mark that no action has.
         let mark = format!("{}.{}", self.settings.run_id, fresh_id());
         let (program, args) = self.argv(Task::Helper, &mark)?;
         let system = |error: io::Error| ActionFailure::system(&error, None);
@@ -280,7 +283,7 @@ impl OpensPrograms for LocalExecutor {
         let limit = StartLimit::new(PROGRAM, ANSWERING, stop);
         let helper = self.new_helper(&limit).await;
         let mut helper = helper.map_err(ActionFailure::text)?;
-        // There is something to clean up.
+        // A number above zero makes the executor clean up.
         self.actions += 1;
         let session = helper.session.take();
         Ok(ProgramHelper {
@@ -302,7 +305,7 @@ impl OpensPrograms for LocalExecutor {
     }
 }
 
-/// The failure of a machine that has no executable files in memory.
+/// The failure on a machine that can't have executable files in memory.
 fn no_file(error: io::Error) -> ActionFailure {
     let failure = ActionFailure::system(&error, None);
     match failure.is_passing() {
@@ -316,7 +319,7 @@ fn no_file(error: io::Error) -> ActionFailure {
     }
 }
 
-/// The helper as a file in memory, which can't be changed any more.
+/// The helper as a sealed file in memory.
 fn program_file() -> io::Result<&'static File> {
     static FILE: OnceLock<File> = OnceLock::new();
     if let Some(file) = FILE.get() {

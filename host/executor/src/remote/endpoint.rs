@@ -1,4 +1,4 @@
-//! A server: its address, the certificates that it is trusted by, and requests to it.
+//! A server: its address, its trusted certificates, and requests to it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,22 +25,22 @@ use super::fault::RemoteFault;
 use super::token::AccessToken;
 use super::wire::{LOST, RUNTIME_HEADER};
 
-/// The longest answer that is no output, in bytes.
+/// The most bytes of an answer that is not output.
 const LONGEST_ANSWER: usize = 64 * 1024;
 
 /// A server.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// As it is shown: without a login.
+    /// The URL for messages, without a login.
     url: String,
     host: String,
     port: u16,
     /// Host and port, as the URL has them.
     authority: String,
-    /// In front of every path; empty, or begins with `/` and does not end with it.
+    /// The prefix of every path; empty, or begins with `/` and does not end with it.
     prefix: String,
     tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// The header that shows the token.
+    /// The header with the token.
     authorization: (HeaderName, HeaderValue),
 }
 
@@ -51,8 +51,8 @@ impl std::fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// The server at `url`. Its certificate has to be that of `ca_file`, or be signed by that; without
-    /// such a file the system's authorities are trusted.
+    /// The server at `url`. Its certificate must be that of `ca_file`, or be signed by it; without
+    /// such a file, the system's authorities are trusted.
     ///
     /// # Errors
     /// A message if the URL or the file can't be used.
@@ -105,10 +105,10 @@ impl Endpoint {
         })
     }
 
-    /// The same server with the token as it is in another header.
+    /// The same server, with the token unchanged in another header.
     ///
     /// # Errors
-    /// A message if no header can have it.
+    /// A message if the token can't be the value of a header.
     pub(crate) fn with_key(self, name: &'static str, token: &AccessToken) -> Result<Self, String> {
         Ok(Self {
             authorization: (HeaderName::from_static(name), hidden(token.text())?),
@@ -121,10 +121,10 @@ impl Endpoint {
         &self.url
     }
 
-    /// Asks the server what it is; returns its version.
+    /// Checks that the server is a runtime of this program; returns its version.
     ///
     /// # Errors
-    /// [`RemoteFault`] if it can't be reached, refuses the token, or is another one.
+    /// [`RemoteFault`] if it can't be reached, refuses the token, or is another server.
     pub async fn check(&self) -> Result<String, RemoteFault> {
         let mut connection = self.connect().await?;
         let server = connection
@@ -144,7 +144,7 @@ impl Endpoint {
         let connecting = async {
             let stream = TcpStream::connect((self.host.as_str(), self.port)).await;
             let stream = stream.map_err(|error| RemoteFault::on_connect(&self.url, &error))?;
-            // Each request is small and is waited for.
+            // Each request is small, and the client waits for its answer.
             let _ = stream.set_nodelay(true);
             match &self.tls {
                 None => self.begin(stream).await,
@@ -169,7 +169,7 @@ impl Endpoint {
             .await
             .map_err(|error| RemoteFault::broken(&self.url, &error))?;
         let driving = tokio::spawn(async move {
-            // What fails is reported to the request.
+            // An error is reported to the request.
             let _ = connection.await;
         });
         Ok(RemoteConnection {
@@ -189,11 +189,11 @@ impl Endpoint {
     }
 }
 
-/// A connection to a server, for one request after the other. Dropped, it is closed.
+/// A connection to a server, for one request at a time. Dropping it closes the connection.
 pub(crate) struct RemoteConnection {
     endpoint: Endpoint,
     sender: SendRequest<Full<Bytes>>,
-    /// Whether nothing of the last request was written.
+    /// Whether no byte of the last request was written.
     is_unsent: bool,
     driving: AbortHandle,
 }
@@ -204,7 +204,7 @@ impl Drop for RemoteConnection {
     }
 }
 
-/// A value that is not shown.
+/// A header's value that `Debug` does not show.
 fn hidden(text: &str) -> Result<HeaderValue, String> {
     let mut value = HeaderValue::from_str(text)
         .map_err(|_| "the token has characters that no header can have".to_owned())?;
@@ -213,8 +213,8 @@ fn hidden(text: &str) -> Result<HeaderValue, String> {
 }
 
 impl RemoteConnection {
-    /// Sends a request with a body of this type; returns the answer when its head has come, whatever
-    /// it is, and however long that takes.
+    /// Sends a request with a body of this type. Returns the answer, whatever its status, when its
+    /// head has come, however long that takes.
     ///
     /// # Errors
     /// [`RemoteFault`] if the connection is lost.
@@ -242,7 +242,7 @@ impl RemoteConnection {
             .body(Full::new(body))
             .map_err(|error| RemoteFault::broken(&endpoint.url, &error))?;
         *is_unsent = true;
-        // A connection that the server has closed meanwhile becomes known.
+        // Lets the connection's task notice that the server has closed the connection.
         tokio::task::yield_now().await;
         sender.ready().await.map_err(broken)?;
         *is_unsent = false;
@@ -253,8 +253,8 @@ impl RemoteConnection {
         })
     }
 
-    /// Sends a request; returns the answer when its head has come, if it is a success of one of our
-    /// servers.
+    /// Sends a request. Returns the answer when its head has come, if its status is a success and
+    /// the server is one of ours.
     ///
     /// # Errors
     /// [`RemoteFault`] if there is no such answer within [`LOST`].
@@ -283,7 +283,7 @@ impl RemoteConnection {
         }
     }
 
-    /// Whether nothing of the last request was written, so that the server can't have acted on it.
+    /// Whether no byte of the last request was written, so that the server can't have acted on it.
     pub(super) fn is_unsent(&self) -> bool {
         self.is_unsent
     }
@@ -291,7 +291,7 @@ impl RemoteConnection {
     /// Sends a request; returns the answer's JSON.
     ///
     /// # Errors
-    /// As [`Self::ask`].
+    /// [`RemoteFault`] if there is no such answer within [`LOST`], or it is not JSON.
     pub(super) async fn call(
         &mut self,
         method: Method,

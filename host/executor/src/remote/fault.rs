@@ -1,4 +1,4 @@
-//! Why a server was not reached, or has not done what was asked: the cause, and the remedy.
+//! Why a server was not reached, or did not do the operation: the cause and the remedy.
 
 use std::error::Error;
 use std::io;
@@ -10,44 +10,44 @@ use mswea_helper::protocol;
 use super::wire::RUNTIME_VERSION;
 use crate::failure::{MORE_FILES, lacks_files};
 
-/// Why there is no answer, or no usable one.
+/// Why there is no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteFault {
     /// No connection can be made, or it was lost.
     #[error("`{url}` can't be reached: {reason}; {remedy}")]
     Unreachable {
-        /// The server's.
+        /// The URL of the server.
         url: String,
-        /// What failed.
+        /// The operation that failed.
         reason: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// There is a server that can't be talked to over TLS.
+    /// The server does not speak TLS as it should.
     #[error("no TLS with `{url}` ({reason}): {remedy}")]
     Tls {
-        /// The server's.
+        /// The URL of the server.
         url: String,
-        /// What failed.
+        /// The operation that failed.
         reason: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// The server wants another token.
+    /// The server expects another token.
     #[error(
         "`{0}` refuses the token: `environment.token_file` or `environment.token_env` has to name the one that its `--token-file` has"
     )]
     Token(String),
-    /// Something else answers there.
+    /// The answer is from another program.
     #[error(
         "what answers at `{url}` ({answer}) is no `mswea-host runtime serve`: check `environment.url`"
     )]
     Foreign {
-        /// The server's.
+        /// The URL of the server.
         url: String,
         /// Its answer.
         answer: String,
-        /// Whether it may be a proxy whose server is away for a moment.
+        /// Whether the answer may be that of a proxy whose server is away for a moment.
         passing: bool,
     },
     /// The server is of another version.
@@ -56,20 +56,20 @@ pub enum RemoteFault {
         env!("CARGO_PKG_VERSION")
     )]
     Version {
-        /// The server's.
+        /// The URL of the server.
         url: String,
         /// Its version.
         found: String,
     },
-    /// The server has no such session any more.
+    /// The server does not have the session any more.
     #[error(
         "`{0}` does not have the session any more: it was started anew, or has waited for too long"
     )]
     SessionGone(String),
-    /// The server refuses the request.
+    /// The server refused the request.
     #[error("`{url}` refuses: {text}")]
     Refused {
-        /// The server's.
+        /// The URL of the server.
         url: String,
         /// The server's message.
         text: String,
@@ -86,7 +86,7 @@ impl RemoteFault {
         }
     }
 
-    /// A connection that was lost, or on which nothing comes.
+    /// A connection that was lost, or on which no bytes come.
     pub(super) fn broken(url: &str, error: &(dyn Error + 'static)) -> Self {
         Self::Unreachable {
             url: url.to_owned(),
@@ -133,7 +133,7 @@ impl RemoteFault {
             Some(rustls::Error::InvalidMessage(_)) => {
                 "it seems to serve without TLS: `environment.url` begins with `http:` then"
             }
-            // The connection was lost in the middle.
+            // The connection was lost during the handshake.
             None => return Self::on_connect(url, error),
             Some(_) => "check `environment.url`",
         };
@@ -144,7 +144,8 @@ impl RemoteFault {
         }
     }
 
-    /// An answer that is no success; `own` tells whether the server is one of ours.
+    /// An answer that is no success. `own`: the version of the interface if the server is one of
+    /// ours.
     pub(super) fn on_answer(url: &str, status: StatusCode, own: Option<&str>, text: &str) -> Self {
         let url = url.to_owned();
         match (own, status) {

@@ -1,7 +1,8 @@
-//! A session at a server, as a stream of bytes that outlives the connections below it.
+//! A session at a server, as a stream of bytes that continues when its connections are replaced.
 //!
-//! One connection brings the output, and one takes the input, each request after the answer to the one
-//! before. Both know how far they are, so a lost one is replaced by another that goes on from there.
+//! One connection receives the output, and another sends the input, one request after the other.
+//! Both count their bytes, so a lost connection is replaced by another one that continues at the
+//! same byte.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,22 +24,22 @@ use super::wire::{CONFIRMED, HEARTBEAT, LARGEST_INPUT, LOST, RECORD_HEAD, Stream
 use crate::interactive::HelperGuard;
 use crate::stream::HelperLink;
 
-/// How much the stream holds in each direction, in bytes.
+/// The capacity of the stream in each direction, in bytes.
 const HELD: usize = 256 * 1024;
-/// How much of the input one request takes: a slow link delivers this within [`LOST`].
+/// How many bytes of input one request has: a slow network delivers them within [`LOST`].
 const PIECE: usize = 64 * 1024;
 const _: () = assert!(PIECE <= LARGEST_INPUT);
 /// The first pause between attempts; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause between attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// The shortest pause between two questions to a server, whatever it says.
+/// The shortest pause between two questions to a server, whatever interval it asks for.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// How long a server may take to end a session.
 const FAREWELL: Duration = Duration::from_secs(8);
 
-/// A session at a server. Dropped, it is ended in the background; a process that ends sooner leaves
-/// that to the server.
+/// A session at a server. Dropping it ends the session in the background. If the process ends
+/// before that, the server ends the session after its own time limit.
 #[derive(Debug)]
 pub(crate) struct RemoteSession {
     link: Arc<Link>,
@@ -50,11 +51,11 @@ pub(crate) struct RemoteSession {
 #[derive(Clone, Debug)]
 struct LostSession {
     fault: RemoteFault,
-    /// Whether everything that was written had reached the server.
+    /// Whether all written bytes had reached the server.
     is_delivered: bool,
-    /// Whether something of the last command may have.
+    /// Whether bytes of the last command may have reached the server.
     may_have_begun: bool,
-    /// Whether there was a command.
+    /// Whether a command was written.
     is_marked: bool,
     keep: Duration,
 }
@@ -86,7 +87,8 @@ impl std::fmt::Display for LostSession {
 }
 
 impl LostSession {
-    /// Whether the server has refused the first bytes of the last command, so that it has not begun.
+    /// Whether the server has refused the first bytes of the last command, so that the command has
+    /// not begun.
     fn is_unsent(&self) -> bool {
         matches!(self.fault, RemoteFault::SessionGone(_)) && !self.may_have_begun
     }
@@ -96,29 +98,29 @@ impl LostSession {
 struct Link {
     endpoint: Endpoint,
     id: String,
-    /// How long a lost connection is tried to be taken up again.
+    /// How long a lost connection is retried.
     again: Duration,
-    /// How long the server keeps a session of which it hears nothing.
+    /// How long the server keeps a session whose client is silent.
     keep: Duration,
-    /// How much output has come, in bytes.
+    /// How many bytes of output have come.
     seen: AtomicU64,
-    /// How much input may have reached the server, in bytes.
+    /// How many bytes of input may have reached the server.
     reached: AtomicU64,
-    /// Whether input is on its way.
+    /// Whether a request with input is under way.
     is_posting: AtomicBool,
-    /// The same at the beginning of the last command; `u64::MAX` before the first one.
+    /// `reached` at the beginning of the last command; `u64::MAX` before the first one.
     marked: AtomicU64,
-    /// Much output has come since it was last confirmed.
+    /// Notified when so much output has come that it should be confirmed.
     much: Notify,
     lost: Mutex<Option<LostSession>>,
 }
 
 impl RemoteSession {
-    /// Begins a session; returns also the stream. A connection that is lost later is tried to be
-    /// taken up again for `again`, or as long as the server keeps the session if that is shorter.
+    /// Begins a session; returns also the stream. A connection that is lost later is retried for
+    /// `again`, or as long as the server keeps the session if that is shorter.
     ///
     /// # Errors
-    /// [`RemoteFault`] if there is no such server, or it refuses.
+    /// [`RemoteFault`] if there is no such server, or it refuses the request.
     pub(crate) async fn open(
         endpoint: &Endpoint,
         again: Duration,
@@ -159,7 +161,7 @@ impl RemoteSession {
         Ok((session, near))
     }
 
-    /// Why the stream has ended, if that was not the helper's doing.
+    /// Why the stream has ended, unless the helper has ended it.
     fn loss(&self) -> Option<LostSession> {
         let lost = self.link.lost.lock();
         lost.unwrap_or_else(PoisonError::into_inner).clone()
@@ -179,12 +181,13 @@ impl HelperLink for RemoteSession {
 
 #[async_trait]
 impl HelperGuard for RemoteSession {
-    /// Has the server end the session and all that it started. It does that by itself later if it
-    /// can't be reached now.
+    /// Makes the server end the session and all its processes. If it can't be reached now, it does
+    /// so after its own time limit.
     async fn dismiss(&mut self) {
         self.carrying.abort();
         self.link.clone().end().await;
-        // Not before: if this is dropped in between, it goes on in the background.
+        // Set only afterwards: if this future is dropped before, the session is ended in the
+        // background.
         self.is_over = true;
     }
 
@@ -202,9 +205,9 @@ impl Drop for RemoteSession {
     }
 }
 
-/// The attempts to take up a lost connection again.
+/// The attempts to replace a lost connection.
 struct Attempts {
-    /// Since when there is none.
+    /// When the connection was lost; none while there is one.
     since: Option<Instant>,
     pause: Duration,
 }
@@ -220,7 +223,7 @@ impl Attempts {
     /// Waits before the next attempt.
     ///
     /// # Errors
-    /// `fault` if it lasts, or `limit` is over.
+    /// `fault` if it is permanent, or `limit` is over.
     async fn wait(&mut self, fault: RemoteFault, limit: Duration) -> Result<(), RemoteFault> {
         let since = *self.since.get_or_insert_with(Instant::now);
         if !fault.is_passing() || since.elapsed() >= limit {
@@ -242,7 +245,7 @@ impl Link {
             tokio::select! {
                 ended = self.receive(&mut to) => {
                     if self.is_posting.load(Ordering::Relaxed) {
-                        // Its answer tells whether the command has begun.
+                        // The server's answer tells whether the command has begun.
                         let _ = timeout(LONGEST_PAUSE, &mut sending).await;
                     }
                     ended
@@ -250,10 +253,10 @@ impl Link {
                 ended = &mut sending => ended,
             }
         };
-        // Before the stream is closed.
+        // Recorded before the stream is closed.
         if let Err(fault) = ended {
             tracing::debug!(%fault, "a session was lost");
-            // What was written and not taken from the stream has not left this machine.
+            // Bytes that were written and not taken from the stream have not left this machine.
             let is_unread = tokio::select! {
                 biased;
                 read = from.read_buf(&mut pending) => matches!(read, Ok(1..)),
@@ -272,7 +275,7 @@ impl Link {
         }
     }
 
-    /// Passes on the output until the helper has ended, or nobody reads it any more.
+    /// Passes on the output until the helper has ended, or the reader is gone.
     async fn receive(&self, to: &mut WriteHalf<DuplexStream>) -> Result<(), RemoteFault> {
         let mut attempts = Attempts::new();
         loop {
@@ -283,7 +286,7 @@ impl Link {
         }
     }
 
-    /// Passes on the output that comes over one connection.
+    /// Passes on the output of one connection.
     async fn stream(
         &self,
         to: &mut WriteHalf<DuplexStream>,
@@ -335,8 +338,8 @@ impl Link {
         }
     }
 
-    /// Passes on the input until nobody writes any more, and asks regularly when there is none.
-    /// `pending` is what has not reached the server.
+    /// Passes on the input until the writer is gone, and sends empty requests regularly when there
+    /// is none. `pending` has the bytes that have not reached the server.
     async fn send(
         &self,
         from: &mut ReadHalf<DuplexStream>,
@@ -345,7 +348,7 @@ impl Link {
     ) -> Result<(), RemoteFault> {
         let mut connection = Some(connection);
         let mut at = 0;
-        // Often enough that the server does not give the session up.
+        // Short enough that the server keeps the session.
         let pause = HEARTBEAT.min(self.keep / 4).max(SHORTEST_PAUSE);
         loop {
             pending.reserve(HELD);
@@ -356,14 +359,14 @@ impl Link {
                 () = self.much.notified() => {}
                 () = sleep(pause) => {}
             }
-            // Without input, an empty piece tells the server that this machine still lives.
+            // Without input, an empty request tells the server that this client is alive.
             loop {
                 let piece = Bytes::copy_from_slice(&pending[..pending.len().min(PIECE)]);
                 let mut attempts = Attempts::new();
                 let next = at + piece.len() as u64;
                 while let Err(fault) = self.post(&mut connection, at, piece.clone()).await {
                     let was_sent = connection.take().is_some_and(|it| !it.is_unsent());
-                    // A server that does not have the session has read nothing of it.
+                    // A server that does not have the session has read no byte of it.
                     if was_sent && !matches!(fault, RemoteFault::SessionGone(_)) {
                         self.reached.store(next, Ordering::Relaxed);
                     }

@@ -1,8 +1,8 @@
 //! Runs actions on another machine, through `mswea-host runtime serve` there.
 //!
-//! `wire` is what client and server say to each other, `token` what the client shows, `endpoint` a
-//! server and `link` a session there, which outlives its connections. `fault` says what went wrong, and
-//! `place` is the executor.
+//! `wire` is the interface between client and server, `token` the client's token, `endpoint` a
+//! server, and `link` a session there, which is independent of its connections. `fault` has the
+//! errors, and `place` is the executor.
 
 mod endpoint;
 mod fault;

@@ -12,7 +12,7 @@ use crate::stream::{HelperPlace, HelperStream, StreamExecutor, StreamSettings};
 /// Another machine, on which `mswea-host runtime serve` runs.
 struct RemotePlace {
     endpoint: Endpoint,
-    /// How long a lost connection is tried to be taken up again.
+    /// How long a lost connection is retried.
     again: Duration,
 }
 
@@ -24,7 +24,7 @@ impl HelperPlace for RemotePlace {
         self.endpoint.url()
     }
 
-    /// The server gives each session a mark of its own.
+    /// The mark is ignored: the server gives each session a mark of its own.
     async fn open(&self, _: &str, _: bool) -> Result<(HelperStream, RemoteSession), String> {
         let opened = RemoteSession::open(&self.endpoint, self.again).await;
         let (session, stream) = opened.map_err(|fault| fault.to_string())?;
@@ -33,8 +33,8 @@ impl HelperPlace for RemotePlace {
     }
 }
 
-/// An executor for the machine of this server; nothing is started or checked yet. A connection that is
-/// lost is tried to be taken up again for `again`.
+/// An executor for the machine of this server; nothing is started or checked yet. A lost connection
+/// is retried for `again`.
 pub fn remote_executor(
     endpoint: Endpoint,
     again: Duration,

@@ -1,4 +1,4 @@
-//! The token that a client shows and a server asks for.
+//! The token that a client sends and a server requires.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -8,11 +8,11 @@ use sha2::{Digest, Sha256};
 
 /// The longest token, in bytes.
 const LONGEST: u64 = 4096;
-/// The shortest token, in bytes: as many as `openssl rand -hex 16` writes are enough, fewer than half
-/// of it can be guessed.
+/// The fewest bytes of a token. `openssl rand -hex 16` writes twice as many; with fewer than this,
+/// a token can be guessed.
 const SHORTEST: usize = 16;
 
-/// A token. It is never shown: `Debug` leaves its text out.
+/// A token. `Debug` does not show its text.
 #[derive(Clone)]
 pub struct AccessToken(String);
 
@@ -26,15 +26,16 @@ impl AccessToken {
     /// A token of this text, without the white space around it.
     ///
     /// # Errors
-    /// A message if it is shorter than 16 bytes, or has characters that an HTTP header can't have.
+    /// A message if it is shorter than 16 bytes, or has characters that an HTTP header can't
+    /// contain.
     pub fn new(text: &str) -> Result<Self, String> {
         Self::long(text, SHORTEST)
     }
 
-    /// A token of another program's server, which may be short.
+    /// A token for another program's server, which may be short.
     ///
     /// # Errors
-    /// A message if there is none, or it has characters that an HTTP header can't have.
+    /// A message if it is empty, or has characters that an HTTP header can't contain.
     pub fn foreign(text: &str) -> Result<Self, String> {
         Self::long(text, 1)
     }
@@ -59,15 +60,15 @@ impl AccessToken {
     /// The token in a file that only its owner may read.
     ///
     /// # Errors
-    /// A message if the file can't be read, others may read it, or it has no usable token.
+    /// A message if the file can't be read, others may read it, or it has no valid token.
     pub fn read(path: &Path) -> Result<Self, String> {
         Self::read_with(path, Self::new)
     }
 
-    /// The token of another program's server, as [`Self::read`].
+    /// The token for another program's server, which [`Self::foreign`] accepts, in such a file.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// A message in the cases of [`Self::read`].
     pub fn read_foreign(path: &Path) -> Result<Self, String> {
         Self::read_with(path, Self::foreign)
     }
@@ -79,7 +80,7 @@ impl AccessToken {
         let shown = path.display();
         let unreadable = |error: std::io::Error| format!("token file `{shown}`: {error}");
         let file = regular_file::open(path, LONGEST).map_err(unreadable)?;
-        // Of the opened file and not of the path, which could be replaced in between.
+        // The permissions of the opened file: the path could be replaced meanwhile.
         let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o7777;
         if mode & 0o077 != 0 {
             return Err(format!(
@@ -92,8 +93,8 @@ impl AccessToken {
         make(&text).map_err(|why| format!("token file `{shown}`: {why}"))
     }
 
-    /// Whether `shown` is this token. The time does not depend on where they differ: their digests
-    /// are compared, and all bytes of these.
+    /// Whether `shown` is this token. The time does not depend on where they differ, because all
+    /// bytes of their digests are compared.
     pub fn is(&self, shown: &[u8]) -> bool {
         let (own, other) = (Sha256::digest(self.0.as_bytes()), Sha256::digest(shown));
         let pairs = own.iter().zip(other.iter());
@@ -106,7 +107,7 @@ impl AccessToken {
         &self.0
     }
 
-    /// The value of the `Authorization` header that shows it.
+    /// The value of the `Authorization` header with the token.
     pub(super) fn header(&self) -> String {
         format!("Bearer {}", self.0)
     }

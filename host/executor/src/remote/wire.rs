@@ -1,8 +1,8 @@
-//! What a client and a server of another machine's runtime say to each other over HTTP.
+//! The HTTP interface between a client and a server of another machine's runtime.
 //!
-//! A session is a helper at the server, whose output and input are carried as bytes with offsets. So
-//! a connection that was lost is replaced by one that asks for the missing bytes: each byte arrives
-//! once and in order, and the helper does not notice.
+//! A session is a helper at the server, whose output and input are carried as bytes with offsets. A
+//! connection that was lost is replaced by one that asks for the missing bytes: so each byte
+//! arrives once and in order, and the helper does not notice.
 //!
 //! ```text
 //! GET    /v1/alive                                    what the server is
@@ -19,13 +19,14 @@ pub const RUNTIME_HEADER: &str = "mswea-runtime";
 /// The version of this interface.
 pub const RUNTIME_VERSION: &str = "1";
 
-/// How often a server sends something, and a client asks something, also if there is nothing to say.
+/// The interval at which a server sends an empty record, and a client an empty request, if there is
+/// no data.
 pub const HEARTBEAT: Duration = Duration::from_secs(3);
-/// A connection on which nothing came for this long is lost.
+/// A connection on which no byte came for this long is lost.
 pub const LOST: Duration = Duration::from_secs(10);
 
-/// How much output a server keeps that the client has not confirmed, in bytes. It does not read more
-/// of the helper's output before.
+/// The most bytes of output that a server keeps while the client has not confirmed them. Then it
+/// reads no more of the helper's output.
 pub const KEPT: usize = 4 << 20;
 /// After how much output a client confirms it, in bytes.
 pub(super) const CONFIRMED: u64 = (KEPT / 4) as u64;
@@ -36,7 +37,7 @@ pub const LARGEST_RECORD: usize = 256 * 1024;
 
 /// The bytes in front of a record's content: its length, big-endian.
 pub const RECORD_HEAD: usize = 4;
-/// The head of a record without content that says that the helper has ended.
+/// The head of a record without content: the helper has ended.
 pub const END: [u8; RECORD_HEAD] = [0xff; RECORD_HEAD];
 /// A record without content: the connection lives.
 pub const ALIVE: [u8; RECORD_HEAD] = [0; RECORD_HEAD];
@@ -49,10 +50,11 @@ pub(super) enum StreamRecord {
     End,
 }
 
-/// The first record in `bytes`, if its head is whole; its content follows the head, maybe not whole.
+/// The first record in `bytes`, if its head is complete. The content follows the head, and may be
+/// incomplete.
 ///
 /// # Errors
-/// If it is longer than any record.
+/// `()` if it is longer than any record may be.
 pub(super) fn record(bytes: &[u8]) -> Result<Option<StreamRecord>, ()> {
     let Some(head) = bytes.first_chunk::<RECORD_HEAD>() else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! A place where helpers can be started, and the way to one of them.
+//! A place where helpers can be started, and the connection to one of them.
 
 use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -14,23 +14,23 @@ pub(crate) type HelperStream = (
 /// A place where helpers can be started, each behind a stream of its own.
 #[async_trait]
 pub(crate) trait HelperPlace: Send + Sync {
-    /// What carries the stream of a helper.
+    /// The connection to a helper.
     type Link: HelperLink;
-    /// What a message calls the place.
+    /// The name of the place in messages.
     fn name(&self) -> &str;
     /// Starts a helper, whose processes get the mark `id`. `is_again`: a helper with this mark was
-    /// started before, and what it may have left is ended first.
+    /// started before, and its remaining processes are ended first.
     ///
     /// # Errors
     /// A message with the cause and the remedy.
     async fn open(&self, id: &str, is_again: bool) -> Result<(HelperStream, Self::Link), String>;
 }
 
-/// What carries the stream of a helper. Dropped, it ends the helper in the background.
+/// The connection to a helper. Dropping it ends the helper in the background.
 pub(crate) trait HelperLink: HelperGuard + 'static {
-    /// A command is about to be written.
+    /// Called when a command is about to be written.
     fn mark(&self) {}
-    /// Whether the stream has ended, and nothing that was written since [`Self::mark`] has arrived.
+    /// Whether the stream has ended, and no byte that was written since [`Self::mark`] has arrived.
     fn is_unsent(&self) -> bool {
         false
     }

@@ -11,7 +11,7 @@ use super::{HelperPlace, StreamExecutor, some};
 use crate::helper::ITSELF;
 use crate::interactive::{OpenPrograms, OpensPrograms, ProgramHelper};
 
-/// How long it may take to end what a program has left.
+/// The time limit of ending the remaining processes of a program.
 const KILLING: Duration = Duration::from_secs(5);
 
 #[async_trait]
@@ -26,7 +26,7 @@ impl<P: HelperPlace> OpensPrograms for StreamExecutor<P> {
         }
         let mut env = self.env.clone()?;
         self.actions += 1;
-        // Also the mark of the helper: what ends the processes of the actions must not end it.
+        // The mark of the helper, too: ending the processes of the actions must not end it.
         let mark = format!("{}.{}", self.settings.run_id, self.actions);
         env.push((ACTION_VARIABLE.to_owned(), mark.clone()));
         let (session, link) = Self::connect(&self.place, &mark, false, stop).await?;

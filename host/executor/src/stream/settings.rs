@@ -15,7 +15,7 @@ pub struct StreamSettings {
     pub cwd: String,
     /// Whether the working directory is made if it is missing.
     pub make_cwd: bool,
-    /// Variables for every command, over those that the place gives.
+    /// Variables for every command, laid over those of the place.
     pub env: BTreeMap<String, String>,
     /// The default time limit of a command.
     pub timeout: Duration,
@@ -51,13 +51,13 @@ impl Default for StreamSettings {
 }
 
 impl StreamSettings {
-    /// The configured variables, except for the marks of runs and actions; or why one can't be passed to a
-    /// process.
+    /// The configured variables, except for the marks of runs and actions, or the reason why one
+    /// can't be passed to a process.
     pub(crate) fn variables(&self) -> Result<Vec<(String, String)>, String> {
         environment::elsewhere(&[], &self.env)
     }
 
-    /// The variables of templates; `found` is what [`super::LOOK`] has printed.
+    /// The variables of templates; `found` is the output of [`super::LOOK`].
     pub(crate) fn template_vars(&self, found: &[String]) -> Object {
         let cwd = match (self.cwd.as_str(), found.last()) {
             ("", Some(found)) => found.as_str(),
@@ -72,8 +72,8 @@ impl StreamSettings {
     }
 }
 
-/// The handle of an environment at a place, where [`super::LOOK`] has printed `found`, and what differs
-/// from that of the process before.
+/// The handle of an environment at a place, where [`super::LOOK`] has printed `found`, and the
+/// difference to that of the process before.
 pub(crate) fn handle(place: &str, found: &[String], known: Option<&Value>) -> EnvironmentReady {
     let folder = found.last().map_or("", String::as_str);
     let handle = json!({ "place": place, "cwd": folder });

@@ -15,52 +15,52 @@ use crate::remote::{AccessToken, Endpoint, RemoteFault};
 const KEY_HEADER: &str = "x-api-key";
 /// The longest answer, in bytes.
 const LONGEST_ANSWER: usize = 256 * 1024 * 1024;
-/// How long a server may take to say that it is alive. One that runs a command for another client says
-/// nothing meanwhile.
+/// The time limit of the check that a server is alive. A server that runs a command for another
+/// client does not answer meanwhile.
 const ALIVE: Duration = Duration::from_secs(30);
-/// For how long connections are tried to be made.
+/// How long a connection is retried.
 const CONNECTING: Duration = Duration::from_secs(5);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(300);
-/// How much is shown of an answer that is not understood.
+/// How many bytes of an invalid answer a message shows.
 const SHOWN: usize = 200;
 
 /// A server of SWE-ReX.
 #[derive(Clone, Debug)]
 pub struct RexClient(Endpoint);
 
-/// Why there is no result.
+/// Why a request has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RexError {
-    /// It can't be reached, or refuses the key; nothing was done.
+    /// The server can't be reached, or refuses the key; it has done nothing.
     #[error("{0}")]
     Unusable(String),
-    /// What became of the request is not known: nothing came any more.
+    /// The connection was lost, and it is not known what the server has done.
     #[error("{0}")]
     Lost(String),
-    /// Something else answers, or it says something that can't be understood.
+    /// The answer is from another program, or is invalid.
     #[error("{0}")]
     Foreign(String),
     /// An exception of the server.
     #[error("{class}: {message}")]
     Raised {
-        /// Its name with its module.
+        /// The exception's name with its module.
         class: String,
         message: String,
-        /// What bash says of a command that it can't parse.
+        /// Bash's message about a command that it can't parse.
         said: Option<String>,
     },
 }
 
 impl RexError {
-    /// Whether it is the exception of this name.
+    /// Whether this is the exception with this name.
     pub(super) fn is(&self, name: &str) -> bool {
         matches!(self, Self::Raised { class, .. } if class.rsplit('.').next() == Some(name))
     }
 }
 
 impl RexClient {
-    /// The server at `url`, as [`Endpoint::new`] takes it.
+    /// The server at `url`, with the parameters of [`Endpoint::new`].
     ///
     /// # Errors
     /// A message if the URL, the key or the file can't be used.
@@ -69,7 +69,7 @@ impl RexClient {
         endpoint.with_key(KEY_HEADER, key).map(Self)
     }
 
-    /// Its URL.
+    /// The server's URL.
     pub fn url(&self) -> &str {
         self.0.url()
     }
@@ -82,10 +82,10 @@ impl RexClient {
         ))
     }
 
-    /// Whether it is a server of this program. It is asked whether it is alive.
+    /// Checks that the server is alive; returns whether it is one of this program.
     ///
     /// # Errors
-    /// A message if it can't be used.
+    /// A message if the server can't be used.
     pub async fn check(&self) -> Result<bool, String> {
         let told = |error: RexError| error.to_string();
         let alive = self.get("/is_alive").await.map_err(told)?;
@@ -103,10 +103,11 @@ impl RexClient {
         self.ask(Method::GET, path, kind, Bytes::new(), ALIVE).await
     }
 
-    /// Posts a body; the answer is an object, and has to come within `limit`.
+    /// Posts a body; the answer must be an object, and come within `limit`.
     ///
     /// # Errors
-    /// [`RexError`]
+    /// [`RexError`] if the server can't be reached, its answer is late or invalid, or it reports an
+    /// exception.
     pub(super) async fn post(
         &self,
         path: &str,
@@ -118,10 +119,10 @@ impl RexClient {
         self.ask(Method::POST, path, kind, body, limit).await
     }
 
-    /// Makes a file there.
+    /// Writes a file at the server.
     ///
     /// # Errors
-    /// [`RexError`]
+    /// [`RexError`] in the cases of [`Self::post`].
     pub(super) async fn upload(
         &self,
         content: &[u8],
@@ -220,10 +221,10 @@ impl RexClient {
         }
     }
 
-    /// Runs a program there; returns its output with its errors, and its exit code.
+    /// Runs a program at the server; returns its standard output and error, and its exit code.
     ///
     /// # Errors
-    /// [`RexError`]
+    /// [`RexError`] in the cases of [`Self::post`].
     pub(super) async fn run(
         &self,
         command: &Value,
@@ -233,7 +234,7 @@ impl RexClient {
         let output = answer["stdout"].as_str();
         let code = answer["exit_code"].as_i64();
         match (output, code.and_then(|code| i32::try_from(code).ok())) {
-            // Python's number of a signal.
+            // Python's negative number of a signal.
             (Some(output), Some(code @ ..0)) => Ok((output.to_owned(), 128 - code)),
             (Some(output), Some(code)) => Ok((output.to_owned(), code)),
             _ => Err(self.foreign(answer.to_string())),
@@ -241,7 +242,7 @@ impl RexClient {
     }
 }
 
-/// The request of a program with these arguments.
+/// The request that runs a program with these arguments.
 pub(super) fn program(argv: &[&str], cwd: Option<&str>, limit: Duration) -> Value {
     json!({
         "command": argv,

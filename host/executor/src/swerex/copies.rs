@@ -1,5 +1,5 @@
-//! Files to a server of SWE-ReX and from it, as tar archives: its own uploads of folders lose links and
-//! permissions.
+//! Copies files to a server of SWE-ReX and from it, as tar archives: SWE-ReX's own uploads of
+//! folders lose links and permissions.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -13,22 +13,22 @@ use crate::archives::{self, ReceivedArchive, failed};
 
 /// The most bytes of one request.
 const PIECE: usize = 16 * 1024 * 1024;
-/// How long a request, and packing or unpacking there, may take.
+/// The time limit of a request, and of packing or unpacking at the server.
 const PASSING: Duration = Duration::from_secs(600);
 
 /// Unpacks the pieces under `$0` into the folder `$1`.
 const UNPACK_FOLDER: &str = r#"mkdir -p -- "$1" && cat "$0".* | tar -xf - -C "$1""#;
-/// Makes the file `$1`, which may be a folder that it is put into, with the permissions `$2`.
+/// Unpacks the file `$1` with the permissions `$2`, or a file in the folder `$1`.
 const UNPACK_FILE: &str = r#"if [ -d "$1" ]; then cat "$0".* | tar -xf - -C "$1"; else
 mkdir -p -- "$(dirname -- "$1")" && cat "$0".* | tar -xOf - >"$1" && chmod "$2" "$1"; fi"#;
 /// Prints an archive of `$0`.
 const PACK: &str = r#"[ -e "$0" ] || { echo "no such file or folder" >&2; exit 1; }
 tar -cf - -C "$(dirname -- "$0")" -- "$(basename -- "$0")" | base64"#;
 
-/// Copies `from`, a path of this machine, to `to`, which is seen from `cwd`.
+/// Copies `from`, a path of this machine, to `to`, which is relative to `cwd`.
 ///
 /// # Errors
-/// [`ExecutorError`]
+/// [`ExecutorError`] if `from` can't be read, `to` can't be written, or the server fails.
 pub(super) async fn upload(
     client: &RexClient,
     from: &Path,
@@ -82,10 +82,10 @@ pub(super) async fn upload(
     }
 }
 
-/// Copies `from`, which is seen from `cwd`, to `to`, a path of this machine.
+/// Copies `from`, which is relative to `cwd`, to `to`, a path of this machine.
 ///
 /// # Errors
-/// [`ExecutorError`]
+/// [`ExecutorError`] if `from` can't be read, `to` can't be written, or the server fails.
 pub(super) async fn download(
     client: &RexClient,
     from: &str,

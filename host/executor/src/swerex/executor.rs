@@ -1,4 +1,4 @@
-//! The executor.
+//! The executor at a server of SWE-ReX.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,39 +19,40 @@ use crate::placed::{limit_of, not_begun, output_of};
 use crate::shell::{BEGUN, bash_of};
 use crate::stream::{LOOK, SUSPECT, StreamSettings, handle, some};
 
-/// How long small requests may take, and an answer after the time limit of its command.
+/// The time limit of small requests, and of an answer after the time limit of its command.
 const ANSWERING: Duration = Duration::from_secs(30);
 /// How long an interruption of a stopped run may take.
 const STOPPING: Duration = Duration::from_secs(2);
 
-/// What is told of a command that was interrupted.
+/// The message for a command that was interrupted.
 const KEPT: &str = "the command was interrupted; the shell lives on";
-/// What is told of a shell that did not answer.
+/// The message for a shell that did not answer.
 const CLOSED: &str = "the shell did not answer to an interruption and was closed: the next command runs in a new one, in the first directory";
 
 /// An executor at a server of SWE-ReX.
 pub struct SwerexExecutor {
     client: RexClient,
     settings: StreamSettings,
-    /// The configured variables; or why one of them can't be passed to a process.
+    /// The configured variables, or the reason why one of them can't be passed to a process.
     env: Result<Vec<(String, String)>, String>,
-    /// All variables of a command, if some are configured: the server takes all or none.
+    /// All variables of a command, if some are configured: SWE-ReX's API takes all variables or
+    /// none.
     whole_env: Option<Value>,
     shell: RexSession,
-    /// What the model is told of the shell with the next command.
+    /// A message about the shell for the model, added to the output of the next command.
     notice: Option<&'static str>,
-    /// Whether the server ends a command that is given up.
+    /// Whether the server ends a command whose client no longer waits.
     is_ours: bool,
     /// Whether a command was interrupted, and the server has not answered since.
     is_suspect: bool,
     /// Why the server can't be used any more.
     gone: Option<String>,
-    /// What [`LOOK`] has printed.
+    /// The output of [`LOOK`].
     found: Vec<String>,
 }
 
 impl SwerexExecutor {
-    /// An executor; nothing is asked yet. Its shell has a terminal in any case.
+    /// An executor; no request is sent yet. Its shell always has a terminal.
     pub fn new(client: RexClient, mut settings: StreamSettings) -> Self {
         if settings.run_id.is_empty() {
             settings.run_id = fresh_id();
@@ -70,7 +71,7 @@ impl SwerexExecutor {
         }
     }
 
-    /// Runs a program of the set-up; returns its output.
+    /// Runs a program for the set-up; returns its output.
     async fn prepare(&self, argv: &[&str], cwd: Option<&str>) -> Result<String, String> {
         let command = program(argv, cwd, ANSWERING);
         match self.client.run(&command, ANSWERING).await {
@@ -80,7 +81,7 @@ impl SwerexExecutor {
         }
     }
 
-    /// Looks at the place, and makes it ready.
+    /// Reads the properties of the place, and prepares it.
     async fn look(&mut self) -> Result<(), String> {
         let url = self.client.url().to_owned();
         let cwd = self.settings.cwd.clone();
@@ -152,7 +153,7 @@ impl SwerexExecutor {
         ActionFailure::gone(why).output(String::new())
     }
 
-    /// The output of a command of which only an error is known.
+    /// The output of a command that failed with `error`.
     fn failed(&mut self, error: RexError, command: &Command<'_>, limit: Duration) -> Output {
         let environment = ActionFailure::environment;
         let failure = match &error {
@@ -223,7 +224,7 @@ impl SwerexExecutor {
             let mut notes: Vec<String> =
                 self.notice.take().map(str::to_owned).into_iter().collect();
             return match ran {
-                // Nothing was run.
+                // The server has not run the command.
                 Ok(SessionEnd::Missing) if !is_again => {
                     is_again = true;
                     continue;
@@ -244,7 +245,7 @@ impl SwerexExecutor {
                 Ok(SessionEnd::TimedOut(text, lives)) => {
                     notes.push(if lives { KEPT } else { CLOSED }.to_owned());
                     if !lives {
-                        // It is told now.
+                        // The message will be in this output.
                         self.notice = Some(BEGUN);
                     }
                     let failure = ActionFailure::timed_out(command.text, limit);
@@ -265,7 +266,7 @@ impl SwerexExecutor {
         }
     }
 
-    /// Ends what a stopped run has left, as far as the server can do that.
+    /// Ends the processes of a stopped run, as far as the server can do that.
     async fn give_up(&mut self) {
         if !self.settings.session {
             return;
@@ -317,7 +318,7 @@ impl Executor for SwerexExecutor {
             return ActionFailure::null_byte().output(String::new());
         }
         if self.is_suspect {
-            // One that still runs the interrupted command may say nothing for as long as that takes.
+            // A server that still runs the interrupted command does not answer until its end.
             let alive = tokio::time::timeout(SUSPECT, self.client.check()).await;
             if !matches!(alive, Ok(Ok(_))) {
                 let why = format!(

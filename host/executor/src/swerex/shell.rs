@@ -7,27 +7,28 @@ use serde_json::{Value, json};
 
 use super::client::{RexClient, RexError, program};
 
-/// How long small requests may take.
+/// The time limit of small requests.
 const ANSWERING: Duration = Duration::from_secs(30);
 /// How long a command may take to end after an interruption, in seconds.
 const INTERRUPTING: f64 = 0.5;
 
 /// The session.
 pub(super) struct RexSession {
-    /// Its name there.
+    /// The session's name at the server.
     name: String,
     is_open: bool,
 }
 
 /// The end of a command.
 pub(super) enum SessionEnd {
-    /// Its output and its exit code, if that is known.
+    /// The command has ended: its output, and its exit code if that is known.
     Done(String, Option<i32>),
-    /// It was interrupted at its time limit; its output, and whether the shell lives on.
+    /// The command was interrupted at its time limit: its output, and whether the shell still
+    /// exists.
     TimedOut(String, bool),
-    /// The shell has ended with it.
+    /// The shell has ended with the command.
     Died(String),
-    /// There was no such session any more, and nothing was run.
+    /// The session did not exist any more, and the command was not run.
     Missing,
 }
 
@@ -47,10 +48,10 @@ impl RexSession {
         json!({ "session": self.name, "session_type": "bash" })
     }
 
-    /// Opens it in `cwd`, with these variables.
+    /// Opens the session in `cwd`, with these variables.
     ///
     /// # Errors
-    /// A message.
+    /// A message if the server refuses, or a variable can't be set.
     pub(super) async fn open(
         &mut self,
         client: &RexClient,
@@ -85,7 +86,8 @@ impl RexSession {
         }
     }
 
-    /// Through a file that only this user can read: other users see the arguments of processes.
+    /// Sets variables through a file that only this user can read, because other users can see the
+    /// arguments of processes.
     async fn set_variables(
         &mut self,
         client: &RexClient,
@@ -135,7 +137,7 @@ impl RexSession {
         }
     }
 
-    /// Closes it.
+    /// Closes the session.
     pub(super) async fn close(&mut self, client: &RexClient) {
         if std::mem::take(&mut self.is_open) {
             let closed = client
@@ -147,7 +149,7 @@ impl RexSession {
         }
     }
 
-    /// Interrupts what runs in it; returns the output.
+    /// Interrupts the running command; returns its output.
     pub(super) async fn interrupt(&self, client: &RexClient) -> Result<String, RexError> {
         let body = json!({
             "action_type": "bash_interrupt",
@@ -160,10 +162,10 @@ impl RexSession {
         Ok(answer["output"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Runs a command in it.
+    /// Runs a command in the session.
     ///
     /// # Errors
-    /// [`RexError`] if it is not known what became of it.
+    /// [`RexError`] if it is not known what the command has done.
     pub(super) async fn run(
         &mut self,
         client: &RexClient,
@@ -213,12 +215,12 @@ impl RexSession {
             } => Ok(SessionEnd::Done(said, Some(2))),
             RexError::Raised { class, message, .. } => {
                 self.close(client).await;
-                // The message of some is a page of state.
+                // The message of some exceptions has a page of state after its first line.
                 let first = message.lines().next().unwrap_or_default();
                 Ok(SessionEnd::Died(format!("{class}: {first}")))
             }
             error => {
-                // The command may still run in it.
+                // The command may still run in the session.
                 self.close(client).await;
                 Err(error)
             }

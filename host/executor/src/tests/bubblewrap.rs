@@ -129,7 +129,7 @@ async fn writes_stay_in() {
         let output = run(&mut executor, command).await;
         assert_ne!(output.returncode, 0, "{command}");
     }
-    // Its own temporary folder hides that of outside, and is gone after the action.
+    // The sandbox's temporary folder hides that of the machine, and is removed after the action.
     text(
         &mut executor,
         &format!("mkdir -p {shown} && echo x >{shown}/x"),
@@ -177,7 +177,7 @@ async fn a_configured_folder_is_kept() {
     );
     executor.cleanup().await;
     assert_eq!(std::fs::read_to_string(cwd.join("x")).unwrap(), "1\n");
-    // It is as usable as before.
+    // The executor is as usable as before.
     executor.start(&context(), None).await.unwrap();
     assert_eq!(text(&mut executor, "cat x").await, "1\n");
     executor.cleanup().await;

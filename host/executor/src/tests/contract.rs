@@ -206,7 +206,7 @@ async fn background_processes_do_not_hold_the_step(executor: &mut dyn Executor) 
         assert_eq!(output, "started\n", "{command}");
         assert!(began.elapsed() < Duration::from_secs(2), "{command}");
     }
-    // They continue.
+    // The processes continue.
     wait_for("sleepers", || sleeping(&nap) == 5);
 }
 

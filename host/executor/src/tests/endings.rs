@@ -154,7 +154,7 @@ async fn background_children_live_until_cleanup_also_if_they_write() {
         .find(|line| *line != "line")
         .unwrap()
         .to_owned();
-    // Its output is slowed down.
+    // The output of the background process is slowed down.
     let flood = run(&mut executor, "yes & echo pid $!").await.output;
     let (_, flood) = flood.split_once("pid ").unwrap();
     let flood: String = flood.chars().take_while(char::is_ascii_digit).collect();
@@ -240,7 +240,7 @@ async fn cleanup_ends_everything_of_this_run_and_nothing_else() {
     assert!(mine.iter().all(|pid| !lives(pid)), "{mine:?}");
     assert!(theirs.iter().all(|pid| lives(pid)), "{theirs:?}");
     one.cleanup().await;
-    // It can be used again.
+    // The executor can be used again.
     assert_eq!(run(&mut one, "echo again").await.output, "again\n");
     one.cleanup().await;
     drop(other);

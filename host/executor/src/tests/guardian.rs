@@ -79,7 +79,7 @@ async fn subreaper_body() {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     let mut child = Command::new("true").spawn().unwrap();
     let mut executor = LocalExecutor::new(settings());
-    // One that ends by itself, one that has to be killed.
+    // The first process ends by itself, the second has to be killed.
     let command =
         "(setsid sh -c 'echo $$' &); (setsid sh -c 'echo $$; exec sleep 100' &); sleep 0.2";
     let orphans = run(&mut executor, command).await.output;
@@ -209,7 +209,8 @@ async fn the_guardian_goes_with_the_last_run() {
             .unwrap()
             .success()
     );
-    // Its threads end one after the other, and until the last has ended, it counts as running.
+    // The guardian's threads end one after the other, and it counts as running until the last has
+    // ended.
     wait_for("end of the guardian", || {
         let threads = std::fs::read_dir(format!("/proc/{second}/task"));
         !lives(&second) && threads.map_or(0, Iterator::count) <= 1

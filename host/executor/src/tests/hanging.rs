@@ -96,7 +96,7 @@ async fn alone_body() {
     let stopping = Context::new(Arc::new(Silent), Arc::new(Silent), soon_stopped());
     let refused = alone.start(&stopping, None).await;
     assert_eq!(refused.unwrap_err().to_string(), "interrupted");
-    // Nothing can end this process, which waits for those that look. The loop goes on.
+    // Nothing can end this process while its file system does not answer. The loop goes on.
     let output = run(&mut alone, "echo").await;
     assert_eq!(extra(&output, "exception_type"), "TimeoutExpired");
     alone.cleanup().await;

@@ -93,7 +93,7 @@ async fn answer(executor: &mut impl Executor, programs: &[(&str, &str, &str, &st
     }
 }
 
-/// What does not need more than a shell.
+/// The cases that need only a shell.
 pub(crate) async fn shells(executor: &mut impl Executor) {
     let simple = [
         ("cat", "", "a b\n", "a b\n"),
@@ -106,7 +106,7 @@ pub(crate) async fn shells(executor: &mut impl Executor) {
         ),
     ];
     answer(executor, &simple).await;
-    // It is where actions are.
+    // The program starts in the actions' folder.
     open(executor, "sh", "exec sh", TERMINAL).await.unwrap();
     // Behind a stream, the mark of the run has the program's number at its end.
     let asked = "cd /tmp; pwd; id -u; echo ${MSWEA_RUN_ID%.[0-9]*}";
@@ -119,7 +119,7 @@ pub(crate) async fn shells(executor: &mut impl Executor) {
         .map_or(found.as_str(), |(_, rest)| rest);
     let found = found.rsplit_once("$ ").map_or(found, |(_, rest)| rest);
     assert_eq!(found, format!("{place}24 80\ndumb\n"));
-    // It is resized, interrupted, and ends by itself.
+    // The program is resized, interrupted, and ends by itself.
     executor
         .programs()
         .unwrap()
@@ -298,7 +298,7 @@ async fn what_can_t_be_done_is_said() {
         error.starts_with("the pattern `(` can't be used: "),
         "{error}"
     );
-    // It does not read.
+    // The program does not read its input.
     let million = "x".repeat(1 << 20);
     let mut programs = executor.programs().unwrap();
     let limit = Duration::from_millis(200);
@@ -396,7 +396,7 @@ async fn output_that_nobody_reads_is_drained_and_bounded() {
         open(&mut executor, "p", "seq 1 2000000; echo end; cat", terminal)
             .await
             .unwrap();
-        // It gets to its end without being asked for anything.
+        // The program ends without a request to end.
         send(&mut executor, "p", "over\n").await.unwrap();
         let output = waits(&mut executor, "p", &pattern(&["over\n"]))
             .await
@@ -414,7 +414,7 @@ async fn output_that_nobody_reads_is_drained_and_bounded() {
     executor.cleanup().await;
 }
 
-/// What ends the helper ends the program, and neither the actions nor the other programs.
+/// The end of the helper ends the program, and neither the actions nor the other programs.
 /// `is_shielded`: actions can't signal it.
 pub(crate) async fn loses_a_helper(executor: &mut impl Executor, is_shielded: bool) {
     open(executor, "other", "cat", None).await.unwrap();

@@ -257,7 +257,7 @@ async fn without_network_there_is_none() {
     }
     let devices = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '";
     assert_eq!(text(&mut executor, devices).await, "lo\n");
-    // Its own loopback device works, and users keep their numbers.
+    // The loopback device inside works, and users keep their numbers.
     text(&mut executor, "echo x >/dev/udp/127.0.0.1/9").await;
     let user = rustix::process::geteuid().as_raw();
     assert_eq!(text(&mut executor, "id -u").await, format!("{user}\n"));
@@ -356,7 +356,7 @@ fn a_network_that_can_not_be_taken_away_is_told() {
 #[ignore = "a role in another test"]
 async fn hidden_body() {
     if plays("hidden_body") {
-        // What a program may have done before it calls the subcommand.
+        // A program may have done this before it calls the subcommand.
         mswea_secrecy::protect();
         crate::adopt_orphans();
         let command = "echo $MY_TOKEN; (setsid sh -c 'sleep 0.1; grep PPid /proc/$$/status' &); \

@@ -1,4 +1,4 @@
-//! What a test needs on the machine. A skipped test prints a message.
+//! The needs of a test on the machine. A skipped test prints a message.
 
 use std::io::Write;
 

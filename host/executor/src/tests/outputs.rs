@@ -1,4 +1,4 @@
-//! What actions return: text, exit codes, failures, environment.
+//! The results of actions: text, exit codes, failures, environment.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -37,7 +37,7 @@ impl SshServer {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             free.local_addr().unwrap().port()
         };
-        // It wants this folder, if it is root.
+        // `sshd` needs this folder if it runs as root.
         let _ = fs::create_dir_all("/run/sshd");
         let server = Program::new(path)
             .args(["-D", "-q", "-f", "/dev/null", "-h", &at("host")])
@@ -218,7 +218,7 @@ async fn what_can_not_be_reached_is_told() {
     }
 }
 
-/// What prints before the shell answers, and a file that is not left.
+/// A program that prints before the shell answers, and a file that must be removed.
 #[tokio::test]
 async fn a_greeting_is_skipped_and_nothing_is_left() {
     let folder = tempfile::tempdir().unwrap();
@@ -340,7 +340,7 @@ async fn a_lost_connection_ends_what_is_behind_it_alone() {
     let first = clients();
     assert_eq!(first.len(), 1, "{first:?}");
     let nap = contract::nap();
-    // It does not end with its terminal or its input.
+    // This process does not end with its terminal or its input.
     let stubborn =
         format!("trap '' HUP TERM; echo on; setsid -f sleep {nap}; while :; do sleep 1; done");
     interactive::open(&mut executor, "p", &stubborn, Some((24, 80)))
@@ -354,7 +354,7 @@ async fn a_lost_connection_ends_what_is_behind_it_alone() {
     interactive::open(&mut executor, "other", "cat", None)
         .await
         .unwrap();
-    // That of the actions.
+    // The client of the actions' helper.
     kill(&first[0]);
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(text(&mut executor, "echo next").await, "next\n");
@@ -363,7 +363,7 @@ async fn a_lost_connection_ends_what_is_behind_it_alone() {
         .unwrap();
     interactive::expect(&mut executor, "other", "still\n").await;
     assert_eq!(contract::sleeping(&nap), 1);
-    // That of a program.
+    // The client of a program's helper.
     kill(&second);
     let (_, ended) = interactive::end(&mut executor, "p").await;
     let told = format!("{ended:?}");

@@ -91,7 +91,7 @@ pub(crate) async fn prints_and_returns(executor: &mut impl Executor) {
         assert_eq!(found, (*printed, *code), "{command}");
         assert_eq!(output.exception_info, "");
     }
-    // What can't be parsed is an error, and nothing waits for the rest of it.
+    // A command that can't be parsed is an error, and nothing waits for its rest.
     for (command, part, code) in [
         ("echo (", "syntax error near unexpected token", 2),
         ("echo 'abc", "unexpected EOF while looking for matching", 2),
@@ -142,7 +142,7 @@ pub(crate) async fn stays(executor: &mut impl Executor) {
         ("umask 027", "umask", "0027\n"),
         ("exec 5>five; echo in >&5", "cat five", "in\n"),
         ("sleep 60 & echo", "jobs -r | wc -l", "1\n"),
-        // None of these takes the output or the shell away.
+        // None of these commands takes the output or the shell away.
         (
             "exec >lost 2>&1; echo x",
             "echo back; cat lost",

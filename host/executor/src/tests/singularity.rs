@@ -91,7 +91,7 @@ impl Recording {
     }
 }
 
-/// Where the last build put the image.
+/// The folder into which the last build put the image.
 fn target(recording: &Recording) -> PathBuf {
     let calls = recording.calls();
     let build = calls.iter().rev().find(|call| call[0] == "build").unwrap();
@@ -372,7 +372,7 @@ async fn commands_may_share_a_shell() {
         "{calls:?}"
     );
 
-    // What an image has in the helper's place must not lead out of it.
+    // A link that an image has in the helper's place must not lead out of the image.
     let outside = tempfile::tempdir().unwrap();
     recording.settings.image = format!("linked {}", outside.path().display());
     let mut executor = SingularityExecutor::new(recording.settings.clone());

@@ -7,7 +7,7 @@ use mswea_core::ProgramError;
 
 const LIMIT: Duration = Duration::from_millis(400);
 
-/// What differs from a shell without a terminal.
+/// The differences from a shell without a terminal.
 pub(crate) async fn commands(executor: &mut impl Executor) {
     for (command, printed, code) in [
         ("[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo all", "all\n", 0),
@@ -19,7 +19,7 @@ pub(crate) async fn commands(executor: &mut impl Executor) {
         ("read -t 0.1 x; echo \"$?\"", "142\n", 0),
         ("echo a | cat; cat </dev/null", "a\n", 0),
         ("(exit 3)", "", 3),
-        // It echoes nothing, and what a command sets does not outlive it.
+        // The terminal echoes nothing, and settings by a command end with the command.
         ("stty echo onlcr raw", "", 0),
         ("stty -a | grep -c -e ' -echo ' -e '-onlcr'", "2\n", 0),
         ("exec 0<&- 1>&- 2>&-", "", 0),
@@ -42,7 +42,7 @@ pub(crate) async fn commands(executor: &mut impl Executor) {
     }
     let output = run(executor, "head -c 2000000 /dev/zero | tr '\\0' x; echo").await;
     assert_eq!(output.extra["elided_bytes"], 2_000_001 - 256 * 1024);
-    // Whatever waits for a person is over at the time limit, and the shell goes on.
+    // A program that waits for a person ends at the time limit, and the shell goes on.
     for command in [
         "cat",
         "read x",

@@ -38,7 +38,7 @@ pub(super) struct WorkspaceHandle {
     pub(super) inner: Option<Value>,
     /// The folder of the repository; empty: it is not on the host's own disk.
     path: String,
-    /// What was there after the set-up; none: the set-up had not ended.
+    /// The files after the set-up; none: the set-up had not ended.
     pub(super) base: Option<Base>,
     /// The folder was empty, and the set-up is about to fill it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,8 +84,8 @@ pub fn folder_of_handle(handle: &Value) -> Option<PathBuf> {
     Some(PathBuf::from(folder)).filter(|folder| folder.is_absolute())
 }
 
-/// The handle for an executor that must not empty the folder, although its set-up did not end: others
-/// may have put files there.
+/// The handle for an executor that must not empty the folder, although its set-up did not end,
+/// because others may have put files there.
 pub fn without_claim(mut handle: Value) -> Value {
     if let Some(members) = handle.as_object_mut() {
         members.remove(TAKEN);
@@ -148,7 +148,7 @@ impl WorkspaceExecutor {
         ))
     }
 
-    /// The whole output of a command.
+    /// The complete output of a command.
     async fn whole(&mut self, text: &str, stop: &Stop) -> Result<String, ExecutorError> {
         let command = Command {
             timeout: Some(self.settings.limit()),

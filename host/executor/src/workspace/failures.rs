@@ -39,7 +39,7 @@ pub(super) fn of_command(
     output: &Output,
     redact: &dyn Fn(&str) -> String,
 ) -> String {
-    let printed = last_words(&redact(&output.output));
+    let printed = last_lines(&redact(&output.output));
     let silent = if printed.is_empty() {
         "; it printed nothing"
     } else {
@@ -72,7 +72,7 @@ pub(super) fn of_script(
     printed: &str,
     redact: &dyn Fn(&str) -> String,
 ) -> String {
-    let printed = last_words(printed);
+    let printed = last_lines(printed);
     match exception(output) {
         Some("TimeoutExpired") => format!(
             "setting up `{what}` did not end within {} seconds: raise \
@@ -147,7 +147,7 @@ pub(super) fn of_step(
               `environment.interpreter`"
             .to_owned(),
     };
-    format!("{cause}{}", last_words(printed))
+    format!("{cause}{}", last_lines(printed))
 }
 
 /// Why a command could not be run, in the executor's words.
@@ -159,8 +159,8 @@ fn cause(output: &Output, redact: &dyn Fn(&str) -> String) -> String {
     redact(words.unwrap_or(&output.exception_info))
 }
 
-/// The end of an output, for a message; empty if there is none.
-fn last_words(text: &str) -> String {
+/// The last lines of an output, for a message; empty if there is none.
+fn last_lines(text: &str) -> String {
     let text = text.trim();
     let start = text.ceil_char_boundary(text.len().saturating_sub(TAIL));
     match &text[start..] {

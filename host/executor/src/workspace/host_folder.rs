@@ -1,4 +1,4 @@
-//! The folder of a repository on the host's own disk: a set-up that fails empties it again, and
+//! The folder of a repository on the host's own disk. A set-up that fails empties it again, and
 //! only one run may use it.
 
 use std::fs::{self, File};
@@ -13,19 +13,19 @@ use serde::{Deserialize, Serialize};
 use crate::state::state_folder;
 use mswea_core::{ExecutorError, Stop};
 
-/// How many attempts are made to remove a folder into which another process still writes.
-const PATIENCE: usize = 50;
-/// How many attempts are made to read which run has a folder.
+/// The number of attempts to remove a folder into which another process still writes.
+const ATTEMPTS: usize = 50;
+/// How many attempts are made to read which run uses a folder.
 const WRITING: usize = 50;
 
-/// A folder that was empty when a run took it for its set-up. Everything in it is of that set-up for as
-/// long as the note of the folder names the same run.
+/// A folder that was empty when a run took it for its set-up. As long as the folder's note names
+/// this run, all files in it are from that set-up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TakenFolder {
-    /// The run, as it is written in the note.
+    /// The run's name in the note.
     run: String,
-    /// When the folder was made, in nanoseconds since 1970, where the file system keeps that: a new
-    /// folder may get the number of one that was removed.
+    /// When the folder was made, in nanoseconds since 1970, if the file system records that: a new
+    /// folder may get the inode number of one that was removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     born: Option<i64>,
 }
@@ -56,7 +56,7 @@ pub(super) struct Hold {
     note: PathBuf,
     keeps_note: bool,
     taken: TakenFolder,
-    /// An earlier process of this run has taken the folder, and no other run since.
+    /// Whether an earlier process of this run has taken the folder, and no other run since.
     is_taken_again: bool,
 }
 
@@ -69,8 +69,8 @@ impl Drop for Hold {
 }
 
 impl Hold {
-    /// Takes `path`; none if it has been removed or replaced in between. `before`: how an earlier
-    /// process of the run has taken it.
+    /// Takes `path` for a run; none if the folder was removed or replaced meanwhile. `before`: how
+    /// an earlier process of the run had taken it.
     fn take(path: &Path, run: &str, before: Option<&TakenFolder>) -> io::Result<Option<Self>> {
         let folder = File::open(path)?;
         let found = folder.metadata()?;
@@ -85,7 +85,7 @@ impl Hold {
                     format!("{other} is working in it"),
                 ));
             }
-            // A file system without locks: other runs are not kept out of the folder.
+            // On a file system without locks, other runs are not kept out of the folder.
             Err(error) => tracing::debug!(%error, "a workspace can't be locked"),
         }
         let is_same = fs::metadata(path)
@@ -96,7 +96,8 @@ impl Hold {
         let born = born(&folder);
         let again = before.filter(|it| is_locked && it.born == born && names(&note, &it.run));
         let taken = TakenFolder {
-            // A host that is killed before it has recorded anything leaves the note of the earlier one.
+            // If this host is killed before it has recorded anything, the note of the earlier
+            // process is still there.
             run: again.map_or_else(|| run.to_owned(), |it| it.run.clone()),
             born,
         };
@@ -123,7 +124,7 @@ fn names(note: &Path, run: &str) -> bool {
     fs::read_to_string(note).is_ok_and(|text| text.starts_with(&format!("`{run}` (")))
 }
 
-/// The run that a note names; waits a moment, because that run may be about to write it.
+/// The run that a note names. Waits a moment for a note, because that run may be about to write it.
 fn who(note: &Path) -> String {
     for _ in 0..WRITING {
         if let Ok(text) = fs::read_to_string(note)
@@ -137,8 +138,8 @@ fn who(note: &Path) -> String {
 }
 
 impl HostFolder {
-    /// Makes the folder `path` and takes it for the run `run`. `before`: how an earlier process of the
-    /// run has taken it for a set-up that did not end.
+    /// Makes the folder `path`, and takes it for the run `run`. `before`: how an earlier process of
+    /// the run had taken it for a set-up that did not end.
     ///
     /// # Errors
     /// [`ExecutorError`] if the folder can't be made, or another run has it.
@@ -148,7 +149,7 @@ impl HostFolder {
         before: Option<&TakenFolder>,
     ) -> Result<Self, ExecutorError> {
         let (path, run, before) = (PathBuf::from(path), run.to_owned(), before.cloned());
-        // The note of another run may be waited for.
+        // Blocking, because it may have to wait for the note of another run.
         let made = tokio::task::spawn_blocking(move || Self::make_now(path, &run, before.as_ref()));
         made.await
             .unwrap_or_else(|error| Err(ExecutorError::from(error.to_string())))
@@ -175,7 +176,7 @@ impl HostFolder {
                 path.display()
             )),
         };
-        // Another run that gives up may be removing it at this moment.
+        // Another run may be removing the folder at this moment.
         let hold = loop {
             fs::create_dir_all(&path).map_err(failed)?;
             match Hold::take(&path, run, before) {
@@ -202,26 +203,27 @@ impl HostFolder {
         self.hold
     }
 
-    /// Whether there was nothing in it before the set-up.
+    /// Whether the folder was empty before the set-up.
     pub(super) fn was_empty(&self) -> bool {
         self.was_empty
     }
 
-    /// The record of an empty folder that the set-up is about to fill; none of one that was not empty.
+    /// The record of an empty folder that the set-up is about to fill; none if the folder was not
+    /// empty.
     pub(super) fn taken(&self) -> Option<&TakenFolder> {
         self.was_empty.then_some(&self.hold.taken)
     }
 
-    /// Whether everything in it is of a set-up of this run that did not end.
+    /// Whether all files in the folder are from a set-up of this run that did not end.
     pub(super) fn is_left_over(&self) -> bool {
         !self.was_empty && self.hold.is_taken_again
     }
 
-    /// Removes what a set-up of this run that did not end has left. If the run is stopped, the wait for
-    /// that ends.
+    /// Removes the files of a set-up of this run that did not end. If the run is stopped, this no
+    /// longer waits for the removal.
     ///
     /// # Errors
-    /// [`ExecutorError`] if it can't be removed, or the run is stopped.
+    /// [`ExecutorError`] if a file can't be removed, or the run is stopped.
     pub(super) async fn clear(&mut self, stop: &Stop) -> Result<(), ExecutorError> {
         let path = self.path.clone();
         let locked = self.hold.folder.try_clone();
@@ -229,7 +231,7 @@ impl HostFolder {
             let _locked = &locked;
             empty(&path)
         });
-        // What is not removed now is removed by the next attempt.
+        // The next attempt removes the files that are not removed now.
         self.hold.keeps_note = true;
         let emptied = tokio::select! {
             biased;
@@ -250,7 +252,8 @@ impl HostFolder {
         let Some(made) = &self.made else {
             return Ok(());
         };
-        // Only empty folders: another run may have begun to use one of those above.
+        // Only empty folders are removed: another run may have begun to use a folder above this
+        // one.
         for folder in self.path.ancestors().take_while(|it| it.starts_with(made)) {
             match fs::remove_dir(folder) {
                 Err(_) if folder != self.path => break,
@@ -260,7 +263,7 @@ impl HostFolder {
         Ok(())
     }
 
-    /// Removes what the set-up has put there, and nothing else.
+    /// Removes the files of the set-up, and no others.
     pub(super) async fn undo(self) {
         if !self.was_empty {
             return;
@@ -283,11 +286,11 @@ fn empty(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes files off this thread, again and again while others are added: a cancelled copy ends with its
-/// current file.
+/// Removes files on another thread, repeatedly while others are added: a cancelled copy ends only
+/// after its current file.
 async fn patiently(remove: impl Fn() -> io::Result<()> + Send + 'static) -> io::Result<()> {
     let removed = tokio::task::spawn_blocking(move || {
-        for _ in 0..PATIENCE {
+        for _ in 0..ATTEMPTS {
             match remove() {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
                     std::thread::sleep(Duration::from_millis(10));
@@ -308,7 +311,8 @@ mod tests {
 
     use super::*;
 
-    /// Another program has locked the folder and writes no note, so the whole time is waited for it.
+    /// Another program has locked the folder and writes no note, so the host waits for the note
+    /// until the end of its time limit.
     #[tokio::test]
     async fn other_tasks_go_on_while_the_note_of_another_run_is_waited_for() {
         let folder = tempfile::tempdir().unwrap();

@@ -19,10 +19,10 @@ pub struct StartupCommand {
 #[derive(Clone, Default)]
 pub struct WorkspaceSettings {
     /// The repository to work on: a URL, which git clones inside the environment, or a folder of
-    /// the host, which is copied as it is. A relative path counts from the current folder of this
-    /// process. None: an existing one.
+    /// the host, which is copied unchanged. A relative path is relative to the current folder of
+    /// this process. None: an existing repository.
     pub repo: Option<String>,
-    /// Where it is, or will be; see [`WorkspaceSettings::settle`].
+    /// The place of the working copy, which may not exist yet; see [`WorkspaceSettings::settle`].
     pub repo_path: String,
     /// The commit, tag or branch to check out.
     pub base_commit: Option<String>,
@@ -120,7 +120,7 @@ impl WorkspaceSettings {
         Ok(start.to_owned())
     }
 
-    /// Where the repository comes from.
+    /// The origin of the repository.
     pub(super) fn source(&self) -> Result<Option<RepositorySource>, ExecutorError> {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         self.repo

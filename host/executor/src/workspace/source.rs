@@ -11,7 +11,7 @@ const MARK: &str = "***";
 /// Schemes that git itself can fetch from.
 const SCHEMES: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 
-/// Where a repository comes from.
+/// The origin of a repository.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum RepositorySource {
     /// A server, or a repository in the environment: git fetches it there.

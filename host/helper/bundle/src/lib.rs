@@ -1,12 +1,11 @@
 //! The helper as a static program, embedded by this crate's build script.
 //!
-//! See `build.rs` for how it is made.
+//! `build.rs` builds it.
 
-/// The architecture that it is built for, by Go's name, which container engines use: `amd64`,
-/// `arm64`.
+/// The architecture of the program, by Go's name, which container engines use: `amd64`, `arm64`.
 pub const ARCHITECTURE: &str = env!("MSWEA_HELPER_ARCHITECTURE");
 
-/// The program. It is kept packed (deflate) in the binary.
+/// The program's bytes. The binary contains them packed (deflate).
 pub fn bytes() -> Vec<u8> {
     let packed = include_bytes!(concat!(env!("OUT_DIR"), "/helper.deflate"));
     miniz_oxide::inflate::decompress_to_vec(packed).expect("invariant: the build script packed it")

@@ -24,7 +24,7 @@ pub struct Client {
     next: u32,
     /// The grace of commands of the shell.
     pub grace: Duration,
-    /// What was told of the shell at the end of the last action.
+    /// The note about the shell at the end of the last action.
     pub notes: String,
     /// The terminal of the shell.
     pub terminal: Option<TerminalSize>,

@@ -1,4 +1,5 @@
-//! What ends a session of `mswea-helper session`, and a lack of resources, which does not.
+//! The events that end a session of `mswea-helper session`, and a lack of resources, which does not
+//! end it.
 
 use std::fs;
 use std::process::{Command, Stdio};

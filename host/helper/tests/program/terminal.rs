@@ -61,7 +61,7 @@ fn commands_of_a_shell_with_a_terminal() {
             "True\n",
             0,
         ),
-        // What a command has done to the terminal does not outlive it.
+        // A command's changes to the terminal end with the command.
         ("stty raw echo; exec 0<&- 1>&- 2>&-", "", 0),
         (
             "stty -a | grep -o -e '-echo ' -e ' icanon'; echo back",
@@ -226,7 +226,7 @@ fn a_shell_that_ends_is_followed_by_one_with_a_terminal() {
 fn programs_that_stay_open_read_and_answer() {
     for input in [ActionInput::Pipe, TERMINAL] {
         let mut client = Client::new();
-        // What ends it; none: the end of its input.
+        // The input that ends the program; none: the end of its input.
         for (program, ready, said, heard, bye) in [
             (&["cat"][..], "", "a\n", "a\n", None),
             (&["sh", "-i"], "# ", "echo $((6*7))\n", "42\n", None),
@@ -271,7 +271,7 @@ fn input_waits_until_it_is_read() {
     );
     client.write(id, lines.as_bytes());
     assert_eq!(client.end(id), (b"110000\n".to_vec(), End::by_itself(0)));
-    // One that does not read can be killed, and one that has closed its input says so.
+    // A program that does not read can be killed, and one that has closed its input reports it.
     let id = open(&mut client, &["sleep", "60"], ActionInput::Pipe);
     client.write(id, &long);
     client.kill(id);
@@ -315,7 +315,7 @@ fn programs_are_interrupted_and_end_with_their_helper() {
         client.expect(id, "KeyboardInterrupt");
         client.write(id, b"6*7\n");
         client.expect(id, "42\n");
-        // It closes its terminal, leaves a daemon, and ends.
+        // The program closes its terminal, leaves a daemon, and ends.
         let nap = nap();
         let daemon = format!(
             "import subprocess, os; subprocess.Popen(['sleep', '{nap}'], start_new_session=True, stdout=-3, stderr=-3, stdin=-3); print('made')\n"

@@ -1,4 +1,4 @@
-//! Answers the questions of a processor that is examined, well or badly.
+//! Answers the questions of a processor under examination, well or badly.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};

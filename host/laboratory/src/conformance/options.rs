@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use mswea_core::{Action, Message, Output, Reply, RoleKind};
 
-/// What is examined, with which inputs, and how thoroughly.
+/// The kinds, the inputs and the effort of an examination.
 #[derive(Clone, Debug, Default)]
 pub struct ExaminationOptions {
     /// The kinds to examine; empty for all kinds of the plugin.
@@ -140,7 +140,7 @@ pub struct Response {
     /// The body.
     #[serde(default)]
     pub body: ResponseBody,
-    /// Where the body is cut into pieces; increasing.
+    /// The offsets at which the body is cut into pieces; increasing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cuts: Vec<usize>,
 }
@@ -182,10 +182,7 @@ impl Serialize for ResponseBody {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match std::str::from_utf8(&self.0) {
             Ok(text) => serializer.serialize_str(text),
-            Err(_) => {
-                let hex: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
-                json!({ "hex": hex }).serialize(serializer)
-            }
+            Err(_) => json!({ "hex": mswea_text::hex(&self.0) }).serialize(serializer),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::law::Law;
 use super::options::Effort;
 use mswea_core::{Manner, Refused, RoleKind};
 
-/// What the other laws need.
+/// The input for the other laws.
 pub(super) struct LawInput {
     /// Configs that the plugin accepts.
     pub configs: Vec<Value>,

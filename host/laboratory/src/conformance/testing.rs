@@ -21,7 +21,7 @@ use instance::FakeInstance;
 /// The state of an instance.
 #[derive(Clone, Default)]
 pub struct State {
-    /// Its config, with the defaults.
+    /// The plugin's config, with the defaults.
     pub config: Value,
     /// How many calls it has had.
     pub calls: usize,
@@ -41,7 +41,7 @@ pub struct State {
 
 /// The next answer of a processor.
 pub enum ProcessorAnswer {
-    /// Its change.
+    /// The change by the plugin.
     Done(ViewChange),
     /// A question first.
     Ask(Vec<Message>),
@@ -64,9 +64,9 @@ pub type Judge = Arc<dyn Fn(&mut State, &Action) -> Result<Verdict, PluginFault>
 /// A plugin made of functions. A test replaces one to plant a fault.
 #[derive(Clone)]
 pub struct Fake {
-    /// Its identity.
+    /// The plugin's identity.
     pub identity: Identity,
-    /// Its descriptor; the argument is the config, if there was one.
+    /// The plugin's descriptor; the argument is the config, if there was one.
     pub describe: Describe,
     /// Accepts the config or refuses it.
     pub configure: Configure,

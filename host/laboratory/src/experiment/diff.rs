@@ -76,7 +76,7 @@ pub enum DiffError {
         runs: usize,
         /// The input of this kind.
         wanted: &'static str,
-        /// What the runs contain instead.
+        /// The inputs that the runs contain instead.
         found: String,
     },
     /// No thread or runtime could be started.

@@ -77,7 +77,7 @@ pub enum RecordedOutcome {
     Malformed(Option<String>),
 }
 
-/// What happened to an action in the recorded run.
+/// The result of an action in the recorded run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RecordedVerdict {
     /// This action was run.
@@ -130,7 +130,7 @@ pub enum RecordedError {
     Nothing {
         /// The places.
         places: String,
-        /// What they contain.
+        /// The content of the records.
         seen: String,
     },
     /// The runs contain no shadow.
@@ -140,7 +140,7 @@ pub enum RecordedError {
     NoShadow {
         /// The places.
         places: String,
-        /// What they contain.
+        /// The content of the records.
         seen: String,
     },
 }

@@ -1,12 +1,12 @@
 //! Packs machine code as its differences from other machine code.
 //!
-//! All plugins are built with one SDK, so most functions of one plugin are in the others, too, at
+//! All plugins are built with one SDK, so most functions of one plugin are also in the others, at
 //! other addresses. Two copies of a function differ only in the distances of calls: four bytes in
 //! every few dozen. So a copy here need not be exact. It has the distance back to similar bytes (in
 //! the code itself, or in the base before it) and the difference of each byte, which is zero for
 //! most bytes. There are two streams: the copies, and the code with the differences in place of the
-//! copied bytes. Each is deflated. The result is a sixth of the size of a plugin's code; deflate alone,
-//! which finds repetitions only within 32 KiB, makes two fifths of it.
+//! copied bytes. Each is deflated. The result has a sixth of the size of a plugin's code; deflate
+//! alone, which finds repetitions only within 32 KiB, results in two fifths.
 
 use std::error::Error;
 use std::fmt;
@@ -14,7 +14,7 @@ use std::fmt;
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::decompress_slice_iter_to_slice;
 
-/// Bytes that are the same where a copy begins.
+/// The number of equal bytes at the beginning of a copy.
 const SEED: usize = 8;
 /// How many places with the same seed are compared for one copy.
 const PLACES: usize = 64;
@@ -117,7 +117,7 @@ pub(super) fn unpack(base: &[u8], mut packed: &[u8], limit: usize) -> Result<Vec
             .filter(|from| *from < base.len() + start)
             .ok_or_else(outside)?;
         let (done, copied) = code[..end].split_at_mut(start);
-        // What is copied may begin in the base and go on in the code.
+        // The copied bytes may begin in the base and continue in the code.
         let in_base = base.get(from..).unwrap_or_default();
         let in_code = &done[from.saturating_sub(base.len()).min(done.len())..];
         if in_base.len() + in_code.len() < copied.len() {
@@ -131,7 +131,7 @@ pub(super) fn unpack(base: &[u8], mut packed: &[u8], limit: usize) -> Result<Vec
     Ok(code)
 }
 
-/// Adds to each byte the byte at its place in `other`, which may be longer.
+/// Adds to each byte the byte at the same index of `other`, which may be longer.
 fn add(bytes: &mut [u8], other: &[u8]) {
     for (byte, other) in bytes.iter_mut().zip(other) {
         *byte = byte.wrapping_add(*other);
@@ -148,7 +148,7 @@ struct Copy {
 /// The earlier positions of each seed.
 struct Places<'a> {
     all: &'a [u8],
-    /// The last position of a seed, by its hash.
+    /// The last position of each seed, by the seed's hash.
     last: Vec<u32>,
     /// For each position the last position before it with the same hash.
     before: Vec<u32>,
@@ -277,7 +277,7 @@ mod tests {
         std::iter::repeat_with(|| random.u8(..)).take(len).collect()
     }
 
-    /// Pieces of `base`, a few bytes of each changed, between bytes of their own.
+    /// Pieces of `base`, with a few bytes of each changed, between random bytes.
     fn like(random: &mut fastrand::Rng, base: &[u8]) -> Vec<u8> {
         let mut code = Vec::new();
         for _ in 0..20 {
@@ -312,7 +312,7 @@ mod tests {
     fn what_is_like_the_base_is_small() {
         let mut random = fastrand::Rng::with_seed(8);
         let base = noise(&mut random, 20_000);
-        // As code at another address: four bytes in every forty differ.
+        // The same code at another address: four bytes in every forty differ.
         let mut code = base[300..].to_vec();
         for call in code.chunks_mut(40) {
             let len = call.len().min(4);
@@ -336,7 +336,8 @@ mod tests {
             let _ = unpack(&base[..at.min(base.len())], &packed, LIMIT);
         }
         assert!(unpack(&base, &packed, code.len() - 1).is_err());
-        // Steps that were never packed, as they are: no deflated stream checks what is in it.
+        // Random steps that `pack` has not made, and that are not deflated, because deflate does
+        // not check its content.
         for _ in 0..2_000 {
             let mut packed = Vec::new();
             for len in [9, 40] {

@@ -57,7 +57,7 @@ struct Index {
 pub(super) struct Payload {
     file: File,
     index: Index,
-    /// Where the index starts, and with it the code ends.
+    /// The offset of the index, which follows the code.
     end: u64,
     /// The base's code after it was read once. Most plugins of a run need it.
     base: OnceLock<Vec<u8>>,
@@ -104,7 +104,7 @@ impl Payload {
         }))
     }
 
-    /// Where the payload starts and the program ends.
+    /// The offset at which the program ends and the payload starts.
     fn start(&self) -> u64 {
         self.index.base.block.start
     }

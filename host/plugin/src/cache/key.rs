@@ -2,11 +2,12 @@
 //!
 //! The host runs machine code from a file as its own. The model's commands may be processes of the
 //! same user, so file permissions do not prevent them from forging such a file. A later host
-//! process differs from a command of an earlier run in what each inherited: the kernel hands the
-//! *session keyring* down from a login to what is started in it, and its possessor can read what
-//! others of the same user can't. So the key is kept there, readable by possessors alone. Before
-//! anything else, the program takes the key ([`withdraw`]) and continues in a new session keyring,
-//! which has every entry of the old one but the key; commands inherit the new one.
+//! process differs from a command of an earlier run in what each inherited: the kernel passes the
+//! *session keyring* from a login on to the processes that are started in it, and a possessor of a
+//! keyring can read keys that other processes of the same user can't. So the key is kept there,
+//! readable by possessors alone. Before anything else, the program takes the key ([`withdraw`]) and
+//! continues in a new session keyring, which has every entry of the old one but the key; commands
+//! inherit the new one.
 //!
 //! Only a direct member of the session keyring is accepted as the key. Keyrings inside it are not
 //! searched: one of them is the user's own, which `pam_keyinit` links into that of every login, and

@@ -130,7 +130,7 @@ impl ByHand {
         }
     }
 
-    /// What the plugin wrote to standard output and error in the last call.
+    /// The plugin's standard output and error in the last call.
     pub fn written(&self) -> String {
         self.store.data().console.tail()
     }

@@ -1,4 +1,4 @@
-//! What a reply costs, and the source of the price.
+//! The cost of a reply, and the source of its price.
 //!
 //! The sources, in order of precedence: what the provider reports, the user's own rates
 //! (`model.price`), the user's registry in litellm's JSON format, the table that `prices update`
@@ -73,7 +73,7 @@ pub enum PriceSource {
     Registry(PathBuf),
     /// A table: its own source, and its file if it is not the one in this binary.
     Table {
-        /// What the table was made from, such as `litellm 1.109.1`.
+        /// The source of the table, such as `litellm 1.109.1`.
         of: String,
         /// Its file.
         file: Option<PathBuf>,

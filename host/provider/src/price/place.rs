@@ -38,7 +38,7 @@ pub enum PlaceError {
     NoPrices {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         detail: String,
     },
     /// The table can't be written or removed.

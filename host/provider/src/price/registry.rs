@@ -37,7 +37,7 @@ pub enum RegistryError {
     NoJson {
         /// Its file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The mistake, and its place.
         source: serde_json::Error,
     },
     /// The model's entry is wrong.
@@ -47,7 +47,7 @@ pub enum RegistryError {
         path: PathBuf,
         /// The model.
         model: String,
-        /// What is wrong.
+        /// The mistake.
         source: EntryError,
     },
 }

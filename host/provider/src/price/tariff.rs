@@ -1,4 +1,4 @@
-//! What a model's tokens cost: rates in tiers, by service tier and by the hour.
+//! The cost of a model's tokens: rates in tiers, by service tier and by the hour.
 //!
 //! A tariff is complete: rates that are inherited in litellm's file (a tier that names only its
 //! input rate, a service tier without a cache rate) were resolved when it was read

@@ -10,7 +10,7 @@ use mswea_core::{
     ModelFailure, Reply, Tool, Usage,
 };
 
-/// What the instances of one test have received, and how their calls fail.
+/// The inputs of the instances of one test, and the failures of their calls.
 #[derive(Default)]
 pub struct Log {
     /// Start of each change, and the texts that the instance knows after it.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// What to do on one connection.
+/// The action on one connection.
 pub enum Step {
     /// Read the request, send this, close.
     Say(Vec<u8>),

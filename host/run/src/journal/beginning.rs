@@ -1,10 +1,10 @@
-//! The events with which the journal of a fork begins: those of the first steps of another run.
+//! The events with which the journal of a fork begins: those of the first steps of the other run.
 
 use super::Record;
 use crate::state::{Phase, State};
 use mswea_core::Event;
 
-/// The records of the first `step` steps of a run, and of what came after them until the next query.
+/// The records of the first `step` steps of a run, and the records after them up to the next query.
 pub fn first_steps(records: &[Record], step: u32) -> &[Record] {
     let is_later =
         |event: &Event| matches!(event, Event::QueryStarted { query, .. } if *query > step);
@@ -15,9 +15,9 @@ pub fn first_steps(records: &[Record], step: u32) -> &[Record] {
     &records[..end]
 }
 
-/// What the journal of a fork holds behind its `RunStarted`, for a fork that goes on where `records`
-/// end. It folds to what these records and a `RunResumed` fold to, but for the environment, the config
-/// and what was saved at an end: those are the fork's own.
+/// The events of a fork's journal after its `RunStarted`, for a fork that continues where `records`
+/// end. Folding them gives the same state as folding these records and a `RunResumed`, except for
+/// the environment, the config and the work that was saved at an end: those are the fork's own.
 pub fn of_fork(records: &[Record]) -> Vec<Event> {
     let mut state = State::default();
     let mut events = Vec::new();
@@ -26,7 +26,7 @@ pub fn of_fork(records: &[Record]) -> Vec<Event> {
             Event::RunResumed { .. } => events.push(Event::Reopened {
                 has_ended: state.has_ended(),
             }),
-            // What the model was told of another environment stays where it was told.
+            // The message to the model about another environment stays at its place.
             Event::EnvironmentReady {
                 replaced,
                 message: message @ Some(_),
@@ -36,7 +36,7 @@ pub fn of_fork(records: &[Record]) -> Vec<Event> {
                 replaced: replaced.clone(),
                 message: message.clone(),
             }),
-            // In version 1 the end of the run is the end of its last step.
+            // In version 1, the end of the run is also the end of its last step.
             Event::RunEnded { .. }
                 if state.is_version_1 && matches!(state.phase, Phase::Acting(_)) =>
             {
@@ -55,7 +55,7 @@ pub fn of_fork(records: &[Record]) -> Vec<Event> {
     events
 }
 
-/// Whether an event belongs to a step, and not to a process or the end of one.
+/// Whether an event belongs to a step, and not to a process or to the end of one.
 fn is_of_steps(event: &Event) -> bool {
     match event {
         Event::RunStarted { .. }
@@ -68,7 +68,7 @@ fn is_of_steps(event: &Event) -> bool {
         | Event::ShadowEnded { .. }
         | Event::RunEnded { .. } => false,
         Event::Message { message } => message.role != "exit",
-        // It may have cut a step.
+        // It may have interrupted a step.
         Event::Ending { .. }
         | Event::Reopened { .. }
         | Event::Opening { .. }

@@ -1,9 +1,8 @@
-//! The journal as a file: one line an event, handed to the kernel by one `write` each.
+//! The journal as a file: one line per event, passed to the kernel by one `write` each.
 //!
-//! A line that the kernel has is safe from the host's own death (`kill -9`, a panic, an
-//! abort). Against the machine's death there is [`JournalFile::handle`], to wait for the disk;
-//! against the commands of the run itself, which may remove the file or write into it, there is
-//! [`JournalFile::check`].
+//! A line that the kernel has is safe if the host ends (`kill -9`, a panic, an abort). If the
+//! machine may fail, the run waits for the disk ([`JournalFile::handle`]). The commands of the run
+//! may remove the file or write into it, which [`JournalFile::check`] detects and repairs.
 
 mod second;
 
@@ -19,18 +18,18 @@ use super::{Event, Spot};
 use mswea_core::{Clock, Journal};
 use second::SecondCopy;
 
-/// Buffers larger than this are given back after use: one long reply must not cost memory for
+/// Buffers larger than this are freed after use, so that one long reply does not occupy memory for
 /// the rest of the run.
 const KEPT_BUFFER: usize = 1 << 20;
 
-/// Disk space that is set aside behind the last line, so that a run whose disk is full can still
-/// record how it ended.
+/// Disk space that is reserved after the last line, so that a run whose disk is full can still
+/// record its end.
 const RESERVE: u64 = 64 << 10;
 
 /// Appends events to a file.
 #[derive(Debug)]
 pub struct JournalFile {
-    /// Where it belongs.
+    /// The configured place of the file.
     pub(super) home: Arc<Spot>,
     clock: Clock,
     inner: Mutex<Inner>,
@@ -39,24 +38,25 @@ pub struct JournalFile {
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) file: File,
-    /// Where the file is: at home, unless it could not stay there.
+    /// The current place of the file; another one than `home` if it could not stay there.
     pub(super) spot: Arc<Spot>,
     seq: u64,
-    /// Length of the file: where a line that can't be written whole is cut off again.
+    /// The length of the file. A line that can't be written completely is cut off to this length.
     pub(super) len: u64,
     buffer: Vec<u8>,
-    /// Set when the file could not be brought back to whole lines.
+    /// Set when an incomplete line could not be cut off.
     broken: bool,
-    /// A file without a name that holds the same: nobody else gets at it.
+    /// A second copy in a file without a name, which no other process can reach.
     pub(super) copy: Option<SecondCopy>,
-    /// Up to where disk space was set aside.
+    /// The end of the reserved disk space.
     reserved: u64,
-    /// When the file was changed last before a command began ([`JournalFile::mark`]): another time
-    /// shows that the command has written into it. None once the run itself has written again.
+    /// The times of the file's last changes before a command began ([`JournalFile::mark`]): other
+    /// times show that the command has written into the file. None after the run itself has written
+    /// again.
     pub(super) stamp: Option<Stamp>,
 }
 
-/// When a file's content and its inode were changed last, to the nanosecond.
+/// The times of the last changes of a file's content and inode, to the nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) content: (i64, i64),
@@ -73,7 +73,7 @@ impl Stamp {
     }
 }
 
-/// The name of a journal, locked: no other process writes to it, and what is there is untouched.
+/// The locked name of a journal: no other process writes to it. An existing file is unchanged.
 #[derive(Debug)]
 pub struct Claim {
     spot: Arc<Spot>,
@@ -83,12 +83,11 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Starts the journal. One that is already there is kept under the first free of `NAME.1`,
-    /// `NAME.2`, ..., so that naming the same output twice does not destroy the record of the
-    /// first run.
+    /// Starts the journal. An existing journal is renamed to the first free of `NAME.1`, `NAME.2`,
+    /// ..., so that naming the same output twice does not destroy the record of the first run.
     ///
     /// # Errors
-    /// When the file can't be made.
+    /// The system's error if the file can't be made.
     pub fn begin(self) -> io::Result<JournalFile> {
         if self.len == 0 {
             return Ok(JournalFile::at(self.spot, self.file, 0, 0));
@@ -103,7 +102,7 @@ impl Claim {
         Ok(JournalFile::at(self.spot, file, 0, 0))
     }
 
-    /// Gives the name back, and leaves everything as it was found.
+    /// Releases the name, and leaves the files as they were.
     pub fn release(self) {
         if let (true, Ok(at)) = (self.is_new, self.spot.at()) {
             let _ = std::fs::remove_file(at);
@@ -112,11 +111,12 @@ impl Claim {
 }
 
 impl JournalFile {
-    /// Takes the name of a journal, whose folder is made, without changing what is there.
+    /// Locks the name of a journal, whose folder is made if it is missing. An existing file stays
+    /// unchanged.
     ///
     /// # Errors
-    /// When the file can't be made or written to, or is no plain file.
-    /// [`io::ErrorKind::WouldBlock`]: another process is writing to it.
+    /// The system's error if the file can't be made or written to; an [`io::Error`] if it is not a
+    /// regular file. [`io::ErrorKind::WouldBlock`]: another process is writing to it.
     pub fn claim(path: impl Into<PathBuf>) -> io::Result<Claim> {
         let path = path.into();
         if let Some(parent) = path
@@ -131,7 +131,7 @@ impl JournalFile {
             let is_new = std::fs::symlink_metadata(&at).is_err();
             let file = open(&spot, true)?;
             let len = still_there(&file, &spot).map_err(|error| explain(&path, &error))?;
-            // None: another process has moved it away before the lock was ours.
+            // None: another process has moved the file away before this one had the lock.
             if let Some(len) = len {
                 return Ok(Claim {
                     spot: Arc::new(spot),
@@ -146,12 +146,12 @@ impl JournalFile {
     /// Starts a journal: [`JournalFile::claim`] and [`Claim::begin`].
     ///
     /// # Errors
-    /// As those.
+    /// The errors of [`JournalFile::claim`] and [`Claim::begin`].
     pub fn create(path: impl Into<PathBuf>) -> io::Result<Self> {
         Self::claim(path)?.begin()
     }
 
-    /// A journal that is open, after the event with the number `seq`.
+    /// An open journal, whose last event has the number `seq`.
     pub(super) fn at(spot: Arc<Spot>, file: File, seq: u64, len: u64) -> Self {
         Self {
             home: spot.clone(),
@@ -170,14 +170,14 @@ impl JournalFile {
         }
     }
 
-    /// Takes the times of events from this clock instead of the system's.
+    /// Sets the clock for the times of events; by default it is that of the system.
     #[must_use]
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Keeps a second copy in a file without a name, on the disk that `folder` is on.
+    /// Keeps a second copy in a file without a name, on the same disk as `folder`.
     #[must_use]
     pub fn with_copy(self, folder: &Path) -> Self {
         let copy = || -> io::Result<SecondCopy> {
@@ -196,32 +196,32 @@ impl JournalFile {
         self
     }
 
-    /// Called before a command begins, so that [`JournalFile::check`] sees what the command writes
-    /// into the file, also if the length of the file stays the same.
+    /// Called before a command begins, so that [`JournalFile::check`] detects writes of the command
+    /// even if the length of the file stays the same.
     pub fn mark(&self) {
         let mut inner = self.inner();
         inner.stamp = Stamp::of(&inner.file);
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> PathBuf {
         self.inner().spot.shown().to_owned()
     }
 
-    /// The file, to wait for the disk without keeping others from recording.
+    /// A handle of the file, to wait for the disk while others record.
     ///
     /// # Errors
-    /// When there is no free file descriptor.
+    /// The system's error if no file descriptor is free.
     pub fn handle(&self) -> io::Result<File> {
         self.inner().file.try_clone()
     }
 
-    /// How many bytes of events it holds.
+    /// The number of bytes in the file.
     pub fn len(&self) -> u64 {
         self.inner().len
     }
 
-    /// Whether it holds none yet.
+    /// Whether the file has no events yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -258,13 +258,13 @@ impl Inner {
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
         let mut written = self.file.write_all(line);
         if written.as_ref().is_err_and(is_full) && self.copy.take().is_some() {
-            // The copy's space is needed more here.
+            // Frees the disk space of the copy, because this file needs it.
             self.file.set_len(self.len)?;
             written = self.file.write_all(line);
         }
         if let Err(error) = written {
-            // a full disk may have taken half of the line, and later lines must not be glued
-            // to it
+            // A full disk may have stored a part of the line, and the next line must not follow on
+            // that part.
             self.broken = self.file.set_len(self.len).is_err();
             self.reserved = self.len;
             self.reserve();
@@ -283,7 +283,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Sets disk space aside behind the last line, where the file system can.
+    /// Reserves disk space after the last line, if the file system can.
     fn reserve(&mut self) {
         if self.len + RESERVE / 2 > self.reserved {
             let _ = fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.len, RESERVE);
@@ -291,7 +291,7 @@ impl Inner {
         }
     }
 
-    /// Another file takes the place of this one, with the same in it.
+    /// Replaces the file by another one with the same content.
     pub(super) fn replace(&mut self, file: File, spot: Arc<Spot>) {
         (self.file, self.spot) = (file, spot);
         self.reserved = 0;
@@ -300,8 +300,8 @@ impl Inner {
 }
 
 impl Drop for Inner {
-    /// Gives back what was set aside, and the name: a command that is just being started may
-    /// still hold the file for a moment.
+    /// Frees the reserved disk space, and unlocks the file explicitly: a command that is just being
+    /// started may still have the file open for a moment.
     fn drop(&mut self) {
         let _ = self.file.unlock();
         if self.reserved > 0 && self.file.metadata().is_ok_and(|it| it.len() == self.len) {
@@ -323,14 +323,14 @@ fn encode(buffer: &mut Vec<u8>, seq: u64, t: f64, event: &Event) -> io::Result<(
     write!(buffer, "{{\"seq\":{seq},\"t\":{t:.6}")?;
     let at = buffer.len();
     serde_json::to_writer(&mut *buffer, event)?;
-    // an event is an object that is never empty: its brace becomes the comma
+    // An event is an object that is never empty: its opening brace is replaced by a comma.
     buffer[at] = b',';
     buffer.push(b'\n');
     Ok(())
 }
 
-/// Neither follows a link nor waits for the other end of a pipe: a repository may hold either
-/// under any name.
+/// The options follow no link, and do not wait for the other end of a pipe: a repository may
+/// contain either under any name.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options
@@ -363,18 +363,18 @@ pub(super) fn lock(file: &File, path: &Path) -> io::Result<()> {
                 path.display()
             ),
         )),
-        // some network file systems have no locks; the run is worth more than the check
+        // Some network file systems have no locks. Then the run continues without the check.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
     }
 }
 
-/// Whether a process holds the journal: its run goes on.
+/// Whether a process holds the lock of a journal, because its run continues.
 #[must_use]
 pub fn is_held(file: &File) -> bool {
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => true,
         Ok(()) => {
-            // Not for a moment longer than needed: a process may be about to continue the run.
+            // Unlocked at once, because a process may be about to continue the run.
             let _ = file.unlock();
             false
         }
@@ -382,7 +382,7 @@ pub fn is_held(file: &File) -> bool {
     }
 }
 
-/// The length of the file, if it is still at `spot`.
+/// The length of the file, if it is still the file at `spot`.
 pub(super) fn still_there(file: &File, spot: &Spot) -> io::Result<Option<u64>> {
     let ours = file.metadata()?;
     if spot.names(&ours) {
@@ -398,14 +398,14 @@ pub(super) fn still_there(file: &File, spot: &Spot) -> io::Result<Option<u64>> {
     }
 }
 
-/// The name under which the file at `path` is kept when another takes its place.
+/// The name to which an existing file at `path` is renamed.
 pub fn free_name(path: &Path) -> PathBuf {
     let mut number: u64 = 1;
     loop {
         let mut name = path.to_owned().into_os_string();
         name.push(format!(".{number}"));
         let name = PathBuf::from(name);
-        // Also a link that leads nowhere is in the way.
+        // A link that leads nowhere also occupies a name.
         if std::fs::symlink_metadata(&name).is_err() {
             return name;
         }

@@ -1,4 +1,4 @@
-//! Reads a journal while its run goes on: each time, only what was added since.
+//! Reads a journal while its run continues: each time, only the events that were added.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
@@ -6,34 +6,36 @@ use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use super::read::{ParsedLine, parsed};
 use super::{JournalError, Record};
 
-/// The longest line that is read. A file may be a hole of any length, which a command of the model has made.
+/// The longest line that is read. A command of the model may have made a sparse file of any length.
 pub const LONGEST_LINE: u64 = 256 << 20;
 
-/// How far a journal was read.
+/// The position up to which a journal was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalFollower {
-    /// How many bytes of it.
+    /// The number of bytes that were read.
     len: u64,
     /// The number of the last event.
     last_seq: u64,
 }
 
 impl JournalFollower {
-    /// How many bytes were read.
+    /// The number of bytes that were read.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether nothing was read yet.
+    /// Whether no byte was read yet.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Hands out the events that were added, each with the place where its line begins. A last line without
-    /// its newline is being written, and is left for the next time; events of a later version are left out.
+    /// Calls `take` with each event that was added, and with the position at which its line begins.
+    /// A last line without its newline is still being written, and is left for the next call;
+    /// events of a later version are left out.
     ///
     /// # Errors
-    /// When the file can't be read, or a line is damaged; what is before it has been handed out.
+    /// [`JournalError`] if the file can't be read, or a line is damaged. The events before that
+    /// line have been passed on.
     pub fn read(
         &mut self,
         file: &File,
@@ -102,7 +104,7 @@ mod tests {
         let future = "{\"seq\":2,\"t\":1.0,\"event\":\"of_the_future\"}\n";
         let third = (line(1).len() + future.len()) as u64;
         let fourth = third + line(3).len() as u64;
-        // What is written, and the places of the events that are new.
+        // The written text, and the positions of the new events.
         for (text, expected) in [
             (line(1), vec![0]),
             (String::new(), vec![]),

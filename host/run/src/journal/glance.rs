@@ -1,5 +1,5 @@
-//! The first and the last word of a journal, without reading what is between: enough for a list of
-//! many runs.
+//! The first and the last line of a journal, without reading the lines between: enough for a list
+//! of many runs.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
@@ -12,32 +12,32 @@ use mswea_core::{Object, Usage};
 
 use super::{Event, Record};
 
-/// No first line is longer: it has the task and the config in it.
+/// The longest first line, which has the task and the config.
 const HEAD: u64 = 64 << 20;
-/// How much is read at a time when the last line is looked for.
+/// How much is read at a time to find the last line.
 const BLOCK: usize = 64 << 10;
-/// How many lines at the end may be of shadows, which are written behind the run's end.
+/// How many lines at the end may be about shadows, which are written after the run's end.
 const SHADOWS: usize = 256;
 
-/// What the two ends of a journal say.
+/// The data of the two ends of a journal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Glance {
     /// The first line.
     pub head: Record,
-    /// When the last whole line was written, in Unix seconds.
+    /// The time of the last complete line, in Unix seconds.
     pub last: f64,
     /// The end of the run, if the journal ends with it.
     pub end: Option<Closing>,
 }
 
-/// What `run_ended` says, without the submission, which may be large.
+/// The data of `run_ended` without the submission, which may be large.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Closing {
     /// `Submitted`, `LimitsExceeded`, ...
     pub exit_status: String,
     /// Dollars; none if a price was unknown.
     pub cost: Option<f64>,
-    /// How many queries were begun.
+    /// The number of queries that were begun.
     pub queries: u32,
     /// Tokens of all replies.
     pub usage: Usage,
@@ -61,10 +61,11 @@ struct ClosingLine {
     _submission: IgnoredAny,
 }
 
-/// Looks at both ends of a journal.
+/// Reads the two ends of a journal.
 ///
 /// # Errors
-/// When the file can't be read, or does not begin with a line of ours.
+/// The system's error if the file can't be read; an [`io::Error`] if its first line is not that of
+/// a journal of this host.
 pub fn glance(file: &File) -> io::Result<Glance> {
     let first = first_line(file)?;
     let line: Line = serde_json::from_slice(&first).map_err(io::Error::other)?;
@@ -84,10 +85,11 @@ pub fn glance(file: &File) -> io::Result<Glance> {
     })
 }
 
-/// When the last whole line of a journal was written, and the end of the run, if it ends with it.
+/// The time of the last complete line of a journal, and the end of the run, if the journal ends
+/// with it.
 ///
 /// # Errors
-/// When the file can't be read.
+/// The system's error if the file can't be read.
 pub fn last_lines(file: &File) -> io::Result<(Option<f64>, Option<Closing>)> {
     let mut last: Option<f64> = None;
     let mut closing = None;
@@ -98,7 +100,7 @@ pub fn last_lines(file: &File) -> io::Result<(Option<f64>, Option<Closing>)> {
             break;
         };
         let Ok(line) = serde_json::from_reader::<_, Line>(part(file, start, end)) else {
-            // A torn last line holds no event. A damaged line before it is reported by `read`.
+            // An incomplete last line has no event. A damaged line before it is reported by `read`.
             if is_last && !whole && start > 0 {
                 (end, is_last) = (start, false);
                 continue;
@@ -125,7 +127,7 @@ pub fn last_lines(file: &File) -> io::Result<(Option<f64>, Option<Closing>)> {
 /// The first line of a journal.
 ///
 /// # Errors
-/// When the file can't be read, or the line is too long for one.
+/// The system's error if the file can't be read; an [`io::Error`] if the line is too long.
 pub fn first_line(file: &File) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     let mut buffer = vec![0; BLOCK];
@@ -146,7 +148,7 @@ pub fn first_line(file: &File) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Where the line that ends at `end` begins, and whether it has its newline.
+/// The beginning of the line that ends at `end`, and whether the line has its newline.
 fn line_before(file: &File, end: u64) -> io::Result<Option<(u64, bool)>> {
     if end == 0 {
         return Ok(None);
@@ -168,7 +170,7 @@ fn line_before(file: &File, end: u64) -> io::Result<Option<(u64, bool)>> {
     Ok(Some((0, whole)))
 }
 
-/// The bytes from `start` to `end`, as a reader: a line may be too long for memory.
+/// A reader of the bytes from `start` to `end`: a line may be too long for the memory.
 fn part(file: &File, start: u64, end: u64) -> impl io::Read + '_ {
     let part = FileOffsetReader { file, at: start };
     BufReader::with_capacity(BLOCK, part.take(end - start))
@@ -226,7 +228,7 @@ mod tests {
             (started() + query + &ended(3, &large), 9.0, end),
             (started() + &ended(2, "s") + shadow + shadow, 10.0, end),
             (started() + &ended(2, "s") + &large, 9.0, end),
-            // It goes on after an end.
+            // The run continues after an end.
             (started() + &ended(2, "s") + query, 5.0, None),
             (started() + "no JSON\n", 1.0, None),
         ];

@@ -1,5 +1,5 @@
-//! Keeps a journal whole although the commands of the run can reach it: they may remove it
-//! (`git clean -fdx`), put another in its place (`git stash`, `sed -i`), or write into it.
+//! Keeps a journal complete although the commands of the run can reach it: they may remove it (`git
+//! clean -fdx`), replace it (`git stash`, `sed -i`), or write into it.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -12,31 +12,32 @@ use std::sync::Arc;
 use super::file::{Inner, Stamp, explain, lock, still_there};
 use super::{JournalError, JournalFile, Log, Spot, read_from};
 
-/// What [`JournalFile::check`] has found and done.
+/// The result of [`JournalFile::check`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JournalChange {
-    /// The file is where it should be, and holds what was written to it.
+    /// The file is at its place, and has the content that was written to it.
     None,
-    /// Something else was in its place, or had been written into it: a whole one is there again.
+    /// The file was replaced, or written into. A complete one is at its place again.
     Restored,
-    /// It was gone. It goes on at this place until [`JournalFile::bring_home`]: a command may
-    /// have put it aside, and would not get it back if another were in its place by then.
+    /// The file was gone. The journal continues at this path until [`JournalFile::bring_home`]: a
+    /// command may have moved the file away, and could not move it back if another file had its
+    /// place.
     Elsewhere(PathBuf),
 }
 
 impl JournalFile {
-    /// Called after a command, before anything else is recorded. Looks whether the file is still
-    /// this journal, and whole; if it is not, a whole one is written: in its place, or to
-    /// `elsewhere` if nothing is there. What else was in the file is only seen after a
-    /// [`JournalFile::mark`], or by its length.
+    /// Called after a command, before another event is recorded. Checks that the file is still this
+    /// journal, and complete. If it is not, a complete one is written: in its place, or to
+    /// `elsewhere` if no file is there. Changes that leave the length the same are detected only
+    /// after [`JournalFile::mark`].
     ///
     /// # Errors
-    /// When no whole one can be written.
+    /// The system's error if no complete file can be written.
     pub fn check(&self, elsewhere: &Arc<Spot>) -> io::Result<JournalChange> {
         let mut inner = self.inner();
         if inner.is_whole(inner.stamp.is_some())? {
             let away = inner.spot.shown() != self.home.shown() && is_there(&self.home);
-            // What was put aside is back.
+            // The file that was moved away is back.
             if away {
                 inner.move_to(&self.home)?;
                 return Ok(JournalChange::Restored);
@@ -54,10 +55,10 @@ impl JournalFile {
         })
     }
 
-    /// At the end: the journal is whole, and where it belongs.
+    /// Called at the end: makes the journal complete, and puts it at its configured place.
     ///
     /// # Errors
-    /// When it can't be put there; it stays where it is.
+    /// The system's error if it can't be put there; it then stays where it is.
     pub fn bring_home(&self) -> io::Result<()> {
         let mut inner = self.inner();
         if inner.spot.shown() == self.home.shown() && inner.is_whole(true)? {
@@ -66,16 +67,16 @@ impl JournalFile {
         inner.move_to(&self.home)
     }
 
-    /// Where it belongs really, if its path does not lead there any more: a command has moved a
-    /// folder.
+    /// The real path of the file, if its configured path does not lead there any more because a
+    /// command has moved a folder.
     pub fn strayed(&self) -> Option<PathBuf> {
         self.home.strayed()
     }
 
-    /// What was recorded, whatever became of the file.
+    /// The recorded events, even if the file was damaged.
     ///
     /// # Errors
-    /// As [`super::read()`].
+    /// The errors of [`super::read()`].
     pub fn log(&self) -> Result<Log, JournalError> {
         let inner = self.inner();
         let name = inner.spot.shown().display().to_string();
@@ -96,8 +97,8 @@ impl JournalFile {
 }
 
 impl Inner {
-    /// Whether the file is where it belongs and has its length, and, if its content is looked at,
-    /// holds what was recorded.
+    /// Whether the file is at its place and has the recorded length, and, with `content`, the
+    /// recorded content.
     fn is_whole(&self, content: bool) -> io::Result<bool> {
         if still_there(&self.file, &self.spot)? != Some(self.len) {
             return Ok(false);
@@ -106,8 +107,8 @@ impl Inner {
         Ok(!content || is_marked || self.is_unchanged()?)
     }
 
-    /// Whether the file still holds what was recorded: told by the copy, or else by the time of
-    /// the last write before the command (a command that moves the file changes the other time).
+    /// Whether the file still has the recorded content, by comparison with the copy, or else by the
+    /// time of the last write before the command (moving the file changes only the other time).
     fn is_unchanged(&self) -> io::Result<bool> {
         let copy = self.copy.as_ref().and_then(|copy| copy.whole().ok());
         let Some(copy) = copy else {
@@ -133,12 +134,12 @@ impl Inner {
         }
     }
 
-    /// The file that certainly holds what was recorded.
+    /// A file that certainly has the recorded content.
     fn source(&self) -> io::Result<&File> {
         if let Some(copy) = &self.copy {
             return copy.whole();
         }
-        // One that was removed or moved is still ours.
+        // A file that was removed or moved can still be read.
         if self.file.metadata()?.len() == self.len && self.is_unchanged()? {
             return Ok(&self.file);
         }
@@ -147,11 +148,11 @@ impl Inner {
         ))
     }
 
-    /// Writes a whole one to `path` and goes on with that.
+    /// Writes a complete file to `path`, and continues the journal there.
     fn move_to(&mut self, spot: &Arc<Spot>) -> io::Result<()> {
         let written = self.write_to(spot);
         let file = written.map_err(|error| explain(spot.shown(), &error))?;
-        // One that was kept elsewhere meanwhile has served.
+        // The file that was kept elsewhere meanwhile is no longer needed.
         if self.spot.shown() != spot.shown()
             && still_there(&self.file, &self.spot).is_ok_and(|it| it.is_some())
             && let Ok(old) = self.spot.at()
@@ -187,15 +188,15 @@ impl Inner {
     }
 }
 
-/// Whether anything has this name.
+/// Whether a file of any kind has this name.
 fn is_there(spot: &Spot) -> bool {
     spot.at().and_then(std::fs::symlink_metadata).is_ok()
 }
 
-/// A file to be filled before it takes the place of `path`, with the permissions of any other
-/// file: the process's umask. It has always the same name, so that a killed host leaves one of
-/// these at the most; only if that can't be had, as when a command has made a folder of it, a
-/// number is added.
+/// A file to be filled before it is renamed to `path`, with the usual permissions (the process's
+/// umask). Its name is always the same, so that a killed host leaves at most one of them. If that
+/// name can't be used, for example because a command has made a folder of that name, a number is
+/// added.
 pub(super) fn temporary(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -222,7 +223,7 @@ pub(super) fn temporary(path: &Path) -> io::Result<(PathBuf, File)> {
     }
 }
 
-/// A part of a file, read without moving where others read or write.
+/// A part of a file, which is read without changing the file's position.
 struct FileRangeReader<'a> {
     file: &'a File,
     at: u64,

@@ -1,5 +1,5 @@
-//! A journal that keeps its records in memory: for tests, and for users of the library who
-//! want no files.
+//! A journal that keeps its records in memory, for tests and for users of the library who want no
+//! files.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -12,17 +12,17 @@ use mswea_core::{Clock, Journal};
 pub struct MemoryJournal(Mutex<Vec<Record>>, Clock);
 
 impl MemoryJournal {
-    /// An empty one.
+    /// An empty journal.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty one with a clock of its own.
+    /// An empty journal with its own clock.
     pub fn with_clock(clock: Clock) -> Self {
         Self(Mutex::default(), clock)
     }
 
-    /// What was recorded so far.
+    /// The records so far.
     pub fn records(&self) -> Vec<Record> {
         self.0
             .lock()

@@ -2,7 +2,7 @@
 //! everything else (the message list, the trajectory, later resume, replay and fork) is a
 //! function of them.
 //!
-//! Not here: which events there are to record; that is the loop's part.
+//! This module does not decide which events are recorded; the loop does.
 
 mod beginning;
 mod file;
@@ -30,13 +30,13 @@ pub use spot::Spot;
 
 use super::state::State;
 
-/// What `RunStarted.format` of a journal of this version holds.
+/// The value of `RunStarted.format` in a journal of this version.
 pub const FORMAT: &str = "mswea-journal-2";
 
-/// What stands before the number in it.
+/// The part of that value before the number.
 const FORMAT_NAME: &str = "mswea-journal-";
 
-/// What the events of a journal amount to.
+/// The state that results from the events of a journal.
 pub fn fold<'r>(records: impl IntoIterator<Item = &'r Record>) -> State {
     let mut state = State::default();
     for record in records {

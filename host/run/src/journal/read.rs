@@ -1,4 +1,4 @@
-//! Reads a journal back, whatever state a killed host or a full disk left it in.
+//! Reads a journal, whatever state a killed host or a full disk left it in.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,36 +13,36 @@ use mswea_files as regular_file;
 pub struct Record {
     /// Its number, from 1, without gaps.
     pub seq: u64,
-    /// When, in Unix seconds.
+    /// The time, in Unix seconds.
     pub t: f64,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
-/// What a journal file holds.
+/// The content of a journal file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Log {
     /// The events, in order.
     pub records: Vec<Record>,
-    /// The end of the file, if it is not a whole line: what was being written when the host
-    /// was killed. It had not taken effect.
+    /// The end of the file, if it is not a complete line: the host was killed while it wrote the
+    /// line. Its event had not taken effect.
     pub torn: Option<TornLine>,
     /// Events of kinds that this version does not know.
     pub unknown: Vec<UnknownEvent>,
-    /// How many bytes of the file are whole lines.
+    /// The number of bytes in complete lines.
     pub len: u64,
-    /// The last line is whole but for its newline.
+    /// Whether only the newline of the last line is missing.
     pub lacks_newline: bool,
-    /// Number of the last event, unknown ones included; 0 in an empty journal.
+    /// The number of the last event, including events of unknown kinds; 0 in an empty journal.
     pub last_seq: u64,
 }
 
 /// A last line that can't be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornLine {
-    /// Which line, from 1.
+    /// The number of the line, from 1.
     pub line: usize,
-    /// How many bytes of it there are.
+    /// The number of its bytes.
     pub bytes: usize,
 }
 
@@ -63,18 +63,18 @@ pub enum JournalError {
     Io {
         /// The file.
         path: String,
-        /// Why.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A line in the middle is damaged.
     #[error("line {line} of the journal is damaged: {reason}; only what is before it can be used")]
     Line {
-        /// Which line, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The reason why it can't be read.
         reason: String,
     },
-    /// A later version has written it.
+    /// A later version wrote the journal.
     #[error(
         "the journal is of mswea-host {host} in the format `{found}`, and this version, mswea-host {}, reads `{}` and those before it: use mswea-host {host} or a later one",
         env!("CARGO_PKG_VERSION"),
@@ -83,21 +83,21 @@ pub enum JournalError {
     Newer {
         /// The format.
         found: String,
-        /// The version of the host that has written it.
+        /// The version of the host that wrote it.
         host: String,
     },
-    /// A process writes to it.
+    /// Another process writes to it.
     #[error("the run of the journal `{path}` still goes on: wait for its end, or end it")]
     Locked {
         /// The file.
         path: String,
     },
-    /// A line is missing, repeated, or from elsewhere.
+    /// A line is missing, repeated, or from another journal.
     #[error(
         "line {line} of the journal has number {found} where {expected} was due; was the file edited, or written by two runs?"
     )]
     Gap {
-        /// Which line, from 1.
+        /// The number of the line, from 1.
         line: usize,
         /// The number that it should have.
         expected: u64,
@@ -117,21 +117,21 @@ struct Head<'l> {
 /// Reads a journal file.
 ///
 /// # Errors
-/// When the file can't be read, or is damaged elsewhere than at its end.
+/// [`JournalError`] if the file can't be read, or is damaged before its end.
 pub fn read(path: &Path) -> Result<Log, JournalError> {
     let mut records = Vec::new();
     let log = each(path, |record| records.push(record))?;
     Ok(Log { records, ..log })
 }
 
-/// Hands out the records of a journal file one by one, so that a long one never is in memory as
-/// a whole; the answer has no records in it.
+/// Calls `take` with each record of a journal file, so that a long journal is never in memory as a
+/// whole. The result has no records.
 ///
 /// # Errors
-/// As [`read`]; what was before the damage has been handed out by then.
+/// The errors of [`read`]. The records before the damage have been passed on.
 pub fn each(path: &Path, take: impl FnMut(Record)) -> Result<Log, JournalError> {
     let name = || path.display().to_string();
-    // Read line by line, so its size is no matter.
+    // Any size is accepted, because the file is read line by line.
     let file = regular_file::open(path, u64::MAX).map_err(|source| JournalError::Io {
         path: name(),
         source,
@@ -139,10 +139,10 @@ pub fn each(path: &Path, take: impl FnMut(Record)) -> Result<Log, JournalError> 
     lines(BufReader::with_capacity(1 << 18, file), name, take)
 }
 
-/// Reads a journal from anywhere; `name` is for messages.
+/// Reads a journal from any reader; `name` is used in messages.
 ///
 /// # Errors
-/// As [`read`].
+/// The errors of [`read`].
 pub fn read_from(input: impl BufRead, name: &str) -> Result<Log, JournalError> {
     let mut records = Vec::new();
     let log = lines(input, || name.to_owned(), |record| records.push(record))?;
@@ -152,14 +152,14 @@ pub fn read_from(input: impl BufRead, name: &str) -> Result<Log, JournalError> {
 /// Reads a journal from memory; see [`read`].
 ///
 /// # Errors
-/// When it is damaged elsewhere than at its end.
+/// [`JournalError`] if it is damaged before its end.
 pub fn read_bytes(bytes: &[u8]) -> Result<Log, JournalError> {
     let mut records = Vec::new();
     let log = lines(bytes, String::new, |record| records.push(record))?;
     Ok(Log { records, ..log })
 }
 
-/// A later version may have changed the events in any way: nothing of it is read.
+/// A later version may have changed the events in any way, so no event of its journals is read.
 fn check_format(line: &[u8]) -> Result<(), JournalError> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -178,13 +178,13 @@ fn check_format(line: &[u8]) -> Result<(), JournalError> {
     }
 }
 
-/// The record of a line that begins as the journal writes it, and has the number `expected`: parsed once,
-/// since a long journal is read before a run goes on. None for any other line, which is looked at more
-/// closely then.
+/// The record of a line in the usual form with the number `expected`. It is parsed only once,
+/// because a long journal is read before a run continues. None for any other line, which is then
+/// parsed with checks.
 fn record_at_once(text: &[u8], expected: u64) -> Option<Record> {
-    /// The bytes up to `end`, and those behind it.
+    /// The bytes before `end`, and those after it.
     fn until(text: &[u8], end: u8) -> Option<(&str, &[u8])> {
-        // A number or the name of an event.
+        // The end of a number or of an event's name.
         let at = text.iter().take(64).position(|byte| *byte == end)?;
         let word = std::str::from_utf8(&text[..at]).ok()?;
         Some((word, &text[at + 1..]))
@@ -192,7 +192,7 @@ fn record_at_once(text: &[u8], expected: u64) -> Option<Record> {
     let (seq, rest) = until(text.strip_prefix(b"{\"seq\":")?, b',')?;
     let (t, rest) = until(rest.strip_prefix(b"\"t\":")?, b',')?;
     let (kind, _) = until(rest.strip_prefix(b"\"event\":\"")?, b'"')?;
-    // The first line tells the format.
+    // The first line has the format, which is checked elsewhere.
     if kind == "run_started" || !Event::KINDS.contains(&kind) {
         return None;
     }
@@ -203,7 +203,7 @@ fn record_at_once(text: &[u8], expected: u64) -> Option<Record> {
     })
 }
 
-/// What a line is.
+/// The kind of a line.
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all are events, which a box would cost an allocation each"
@@ -213,14 +213,14 @@ pub(super) enum ParsedLine {
     Event(Record),
     /// An event of this kind, which a later version wrote.
     Unknown(String),
-    /// No line of a journal.
+    /// The line is not JSON.
     NoJson(serde_json::Error),
 }
 
-/// What the line with the number `line` is, whose event has the number `expected`.
+/// Parses the line with the number `line`, whose event should have the number `expected`.
 ///
 /// # Errors
-/// When it is an event and not the one that is due, or not one that this version can read.
+/// [`JournalError`] if its event has another number, or can't be read by this version.
 pub(super) fn parsed(text: &[u8], expected: u64, line: usize) -> Result<ParsedLine, JournalError> {
     if let Some(record) = record_at_once(text, expected) {
         return Ok(ParsedLine::Event(record));
@@ -280,8 +280,8 @@ fn lines(
                 seq: expected,
                 kind,
             }),
-            // a power cut may leave zeros, or a block that never reached the disk, where the last
-            // lines were; so a last line is torn whenever it is no JSON
+            // A power cut may leave zeros or random blocks in place of the last lines, so a last
+            // line that is not JSON counts as incomplete.
             ParsedLine::NoJson(_) if input.fill_buf().map_err(io)?.is_empty() => {
                 log.torn = Some(TornLine { line, bytes });
                 return Ok(log);
@@ -303,7 +303,7 @@ fn lines(
 mod tests {
     use super::*;
 
-    /// Lines as the journal writes them are read in one go: with the same result.
+    /// The short way of parsing lines in the usual form has the same result.
     #[test]
     fn a_line_means_the_same_however_it_is_written() {
         let ours = [
@@ -329,7 +329,7 @@ mod tests {
             log.len,
             ours.map(|line| line.len() as u64 + 1).iter().sum::<u64>()
         );
-        // What is wrong with a line is told as before.
+        // The errors of a line stay the same.
         for (line, says) in [
             (
                 r#"{"seq":7,"t":1.0,"event":"allowed","index":0}"#,

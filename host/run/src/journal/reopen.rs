@@ -1,4 +1,4 @@
-//! A journal that goes on: it is locked, read and, only with the first new event, changed.
+//! A journal that is continued: it is locked and read, and changed only with the first new event.
 
 use std::fs::File;
 use std::io::{self, BufReader, Write as _};
@@ -10,19 +10,20 @@ use std::time::{Duration, Instant};
 use super::file::{explain, open};
 use super::{JournalError, JournalFile, Log, Spot, read_from};
 
-/// A journal of an earlier process, locked: no other process writes to it, and it is as it was.
+/// A locked journal of an earlier process: no other process writes to it, and its file is
+/// unchanged.
 #[derive(Debug)]
 pub struct Reopened {
     spot: Arc<Spot>,
     file: File,
-    /// Bytes of whole lines.
+    /// The number of bytes in complete lines.
     len: u64,
     lacks_newline: bool,
     last_seq: u64,
 }
 
-/// How long the lock of a host that was killed may last: a process that it was just starting shares
-/// its open files until it has become another program.
+/// How long the lock of a killed host may last: a process that it was just starting shares its open
+/// files until it has executed its program.
 const LOCKED: Duration = Duration::from_millis(500);
 
 fn open_patiently(spot: &Spot) -> io::Result<File> {
@@ -37,7 +38,7 @@ fn open_patiently(spot: &Spot) -> io::Result<File> {
     }
 }
 
-/// A link is not followed, and a pipe not opened: says which file to name.
+/// Refuses a link and a pipe, with a message that says which file to name.
 fn check_kind(path: &Path) -> io::Result<()> {
     let kind = std::fs::symlink_metadata(path)?.file_type();
     if kind.is_symlink() {
@@ -57,8 +58,8 @@ impl Reopened {
     /// Locks a journal, and reads it. Waits half a second for the lock.
     ///
     /// # Errors
-    /// [`JournalError::Locked`] if its run goes on in another process; otherwise as
-    /// [`read`](super::read()), also when the file can't be written to.
+    /// [`JournalError::Locked`] if its run continues in another process; the errors of
+    /// [`read`](super::read()); and [`JournalError::Io`] if the file can't be written to.
     pub fn open(path: impl Into<PathBuf>) -> Result<(Self, Log), JournalError> {
         let path = path.into();
         let failed = |source: io::Error| {
@@ -85,10 +86,10 @@ impl Reopened {
         Ok((reopened, log))
     }
 
-    /// Goes on with it: cuts off the torn end, and continues the numbers.
+    /// Continues the journal: cuts off an incomplete last line, and continues the numbers.
     ///
     /// # Errors
-    /// When it can't be written.
+    /// The system's error if the file can't be written.
     pub fn begin(mut self) -> io::Result<JournalFile> {
         let mut mend = || -> io::Result<u64> {
             self.file.set_len(self.len)?;

@@ -1,5 +1,6 @@
-//! A name in a folder that is held open. The commands of a run may move the folder away and put a
-//! link in its place; what the host writes goes on to where it began, and never through that link.
+//! A file name in a folder that is held open. The commands of a run may move the folder away and
+//! put a link in its place. The host still writes to the original folder, and never through that
+//! link.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, OpenOptions};
@@ -12,18 +13,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, statat};
 
-/// A name in a folder that is held open.
+/// A file name in a folder that is held open.
 #[derive(Debug)]
 pub struct Spot {
-    /// As it was named, for messages.
+    /// The path as it was given, for messages.
     shown: PathBuf,
-    /// The folder's path without links, as it was at the start.
+    /// The folder's path without links at the start.
     folder: PathBuf,
     name: OsString,
     held: Mutex<Option<Arc<File>>>,
 }
 
-/// A path to a [`Spot`] that is good as long as this is kept.
+/// A path to a [`Spot`] that is valid as long as this value exists.
 #[derive(Debug)]
 pub struct At {
     path: PathBuf,
@@ -45,10 +46,10 @@ impl AsRef<Path> for At {
 }
 
 impl Spot {
-    /// Opens the folder of `path`, through links if there are any.
+    /// Opens the folder of `path`, also through links.
     ///
     /// # Errors
-    /// When it can't be opened.
+    /// The system's error if the folder can't be opened.
     pub fn of(path: &Path) -> io::Result<Self> {
         let folder = std::fs::canonicalize(parent(path))?;
         let held = OpenOptions::new()
@@ -61,8 +62,8 @@ impl Spot {
         })
     }
 
-    /// A name in a folder that is made when it is needed; links that are put on the way to it from
-    /// now on are not followed.
+    /// A name in a folder that is made when it is needed. Links that are put into its path later
+    /// are not followed.
     pub fn later(path: &Path) -> Self {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = parent(&absolute);
@@ -82,23 +83,24 @@ impl Spot {
         }
     }
 
-    /// The path as it was named.
+    /// The path as it was given.
     pub fn shown(&self) -> &Path {
         &self.shown
     }
 
-    /// The path to use. If the folder was removed, it is the one that has the same path now.
+    /// The path to use. If the folder was removed, it is a path in the folder that has its path
+    /// now.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] and [`io::ErrorKind::NotADirectory`] if there is none.
+    /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::NotADirectory`] if there is no such folder.
     pub fn at(&self) -> io::Result<At> {
         self.reach(false)
     }
 
-    /// The path to use, in a folder that is made if it is not there.
+    /// The path to use, in a folder that is made if it is missing.
     ///
     /// # Errors
-    /// When it can't be made, as when a link is in its place.
+    /// The system's error if the folder can't be made, for example because a link has its place.
     pub fn made(&self) -> io::Result<At> {
         self.reach(true)
     }
@@ -119,17 +121,17 @@ impl Spot {
         })
     }
 
-    /// Whether the name leads to this file. False also if that is unknown.
+    /// Whether the name leads to this file; false if that is unknown.
     pub(super) fn names(&self, file: &Metadata) -> bool {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let found = held.as_ref().and_then(|folder| {
-            // A name in a folder that was removed leads to nothing.
+            // A name in a folder that was removed leads to no file.
             statat(folder, &self.name, AtFlags::SYMLINK_NOFOLLOW).ok()
         });
         found.is_some_and(|it| (it.st_dev, it.st_ino) == (file.dev(), file.ino()))
     }
 
-    /// Where the file really is, if the path as it was named does not lead there any more.
+    /// The real path of the file, if the given path does not lead there any more.
     pub fn strayed(&self) -> Option<PathBuf> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = held.as_ref().filter(|it| !is_removed(it))?;
@@ -141,7 +143,7 @@ impl Spot {
     }
 }
 
-/// The folder that a path names a file in.
+/// The folder of the file that a path names.
 fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -160,7 +162,7 @@ fn is_same(folder: &File, path: &Path) -> bool {
     (ours.dev(), ours.ino()) == (there.dev(), there.ino())
 }
 
-/// Whether it was removed. Some file systems (overlayfs) show that in the name only.
+/// Whether the folder was removed. Some file systems (overlayfs) show that only in the name.
 fn is_removed(folder: &File) -> bool {
     if folder.metadata().is_ok_and(|it| it.nlink() == 0) {
         return true;
@@ -170,7 +172,7 @@ fn is_removed(folder: &File) -> bool {
     })
 }
 
-/// Opens a folder by its path from the root, and follows no link on the way.
+/// Opens a folder by its path from the root, without following links.
 fn walk(path: &Path, make: bool) -> io::Result<File> {
     let open = |folder: &File, name: &OsStr| -> rustix::io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -229,7 +231,7 @@ mod tests {
         assert!(at("moved/file").exists());
         let real = fs::canonicalize(at("moved")).unwrap().join("file");
         assert_eq!(spot.strayed(), Some(real));
-        // Once it is removed, there is no such folder any more.
+        // The folder was removed, so there is no such folder any more.
         fs::remove_dir_all(at("moved")).unwrap();
         for error in [spot.at().unwrap_err(), spot.made().unwrap_err()] {
             assert_eq!(error.kind(), io::ErrorKind::NotADirectory);

@@ -1,7 +1,7 @@
 //! The `.traj.json` of a run, in the format `mini-swe-agent-1.1` that other tools open.
 //!
-//! It is a function of the journal alone, so the one that a run writes at its end and the one
-//! made after a `kill -9` are the same. What the format has no place for is under
+//! It is computed from the journal alone, so the trajectory that a run writes at its end and the
+//! one that is made after a `kill -9` are the same. Data without a key in the format is under
 //! `info.mswea`.
 
 mod chat;
@@ -27,16 +27,16 @@ pub use surrogates::replace_lone_surrogates;
 pub use usage::usage_of;
 pub use write::{Target, TrajectoryError, to_string, write};
 
-/// What `trajectory_format` says.
+/// The value of `trajectory_format`.
 pub const FORMAT: &str = "mini-swe-agent-1.1";
 
-/// The trajectory of what a journal holds.
+/// Makes the trajectory from the records of a journal.
 pub fn from_journal(records: &[Record]) -> Value {
     of(fold(records))
 }
 
-/// The same, of records that are given up. The memory of each is freed as soon as it is read: a
-/// submission may be large, and stands in several records.
+/// The same, consuming the records. The memory of each is freed as soon as it was read: a
+/// submission may be large, and several records contain it.
 pub fn from_records(records: Vec<Record>) -> Value {
     let mut state = State::default();
     for record in records {
@@ -68,7 +68,7 @@ fn of(mut state: State) -> Value {
         "submission": null,
         "mswea": own,
     });
-    // Moved: `json!` would copy it, and it may be large.
+    // Moved, because `json!` would copy it, and it may be large.
     info["submission"] = end.submission.into();
     let messages = encode(messages.collect(), adapter(&state.plugins) == Some(ROUTER));
     let mut trajectory = Map::new();
@@ -78,13 +78,13 @@ fn of(mut state: State) -> Value {
     trajectory.into()
 }
 
-/// The adapter whose runs over the Responses API mini-swe-agent writes in a shape of its own.
+/// The adapter for whose runs over the Responses API mini-swe-agent uses a format of its own.
 const ROUTER: &str = "openrouter";
 
-/// The messages in the shape of the API that answered: it is known from the answers themselves.
+/// Encodes messages in the format of the API that answered, which is recognised by the answers.
 fn encode(messages: Vec<Message>, is_router: bool) -> Vec<Value> {
     let is_responses = messages.iter().any(responses::is_from_api);
-    // Each is given up as soon as it is written.
+    // The memory of each message is freed as soon as it was encoded.
     let messages = messages.into_iter().map(|message| match is_responses {
         true => responses::encode(&message, is_router),
         false => chat::encode(&message),
@@ -92,18 +92,18 @@ fn encode(messages: Vec<Message>, is_router: bool) -> Vec<Value> {
     messages.collect()
 }
 
-/// Notes where the journal is that a trajectory was made from.
+/// Adds the path of the journal from which a trajectory was made.
 pub fn set_journal(trajectory: &mut Value, path: &Path) {
     if let Some(Value::Object(own)) = trajectory.pointer_mut("/info/mswea") {
         own.insert("journal".into(), path.display().to_string().into());
     }
 }
 
-/// The messages of a trajectory: ours, mini-swe-agent's (chat shape, with tool calls or
-/// without, or that of the Responses API), or a bare list of messages.
+/// Reads the messages of a trajectory of this host or of mini-swe-agent (in the format of chat
+/// completions, with tool calls or without, or of the Responses API), or a bare list of messages.
 ///
 /// # Errors
-/// When there are none, or one is in a shape that has no neutral form; says which and why.
+/// A text with the message and the mistake, if there are no messages, or one has an unknown format.
 pub fn messages_from_trajectory(trajectory: &Value) -> Result<Vec<Message>, String> {
     let messages = trajectory.get("messages").unwrap_or(trajectory);
     let Value::Array(messages) = messages else {
@@ -122,7 +122,7 @@ pub fn messages_from_trajectory(trajectory: &Value) -> Result<Vec<Message>, Stri
         .collect()
 }
 
-/// As its last event says; for a run that has none, what its exit message says.
+/// The end according to the last event; without such an event, according to the exit message.
 fn end(state: &State) -> Ending {
     if let Some(end) = &state.ended {
         return end.clone();
@@ -145,7 +145,7 @@ fn section(config: &Value, name: &str) -> Value {
     config.get(name).cloned().unwrap_or_else(|| json!({}))
 }
 
-/// In the way of the format's dotted class paths.
+/// The adapter as a dotted class path, which the format has here.
 fn model_type(plugins: &Value) -> String {
     match adapter(plugins) {
         Some(name) => format!("mswea_host.plugins.{}", name.replace('/', ".")),
@@ -181,7 +181,7 @@ fn own(state: &State, end: &Ending) -> Value {
     own.insert("task".into(), state.task.as_str().into());
     own.insert("started".into(), json!(state.started));
     own.insert("ended".into(), json!(state.last));
-    // whether the run came to its end, or the host was killed under it
+    // Whether the run has ended; else its host was killed.
     own.insert("complete".into(), state.ended.is_some().into());
     own.insert("plugins".into(), state.plugins.clone());
     own.insert("usage".into(), json!(state.account.usage));
@@ -201,7 +201,7 @@ fn own(state: &State, end: &Ending) -> Value {
     if !end.extra.is_empty() {
         own.insert("error".into(), json!(end.extra));
     }
-    // the sections that the format has a place for stand there
+    // Sections for which the format has a place are put there.
     if let Value::Object(config) = &state.config {
         let rest: Map<String, Value> = config
             .iter()

@@ -52,7 +52,7 @@ impl LoopAsker<'_> {
 
 /// A question to the model.
 pub(crate) struct LoopQuestion<'q> {
-    /// Who asks: a processor, or what tells the question from others.
+    /// The asker: a processor, or another name that distinguishes the question.
     pub(crate) asker: &'q str,
     pub(crate) purpose: &'q str,
     /// The messages as the journal has them. Together with `asker` they are the question's identity.

@@ -16,14 +16,14 @@ enum Lost {
 }
 
 impl Agent {
-    /// Whether there is work to be saved. Before the first reply and before the end of the set-up there
-    /// is none, and what an earlier end has saved counts.
+    /// Whether there is work to be saved. There is none before the first reply or before the end of
+    /// the set-up, and work that an earlier end has saved is not saved again.
     pub(crate) fn has_work(&self) -> bool {
         let state = self.recorder.state();
         let environment = &state.environment;
         let can_be_ready = environment.is_ready || state.end == Some(End::Submitted);
         let is_usable = can_be_ready && environment.is_set_up && !environment.is_gone;
-        // What the executor's command is may be known only once the environment is ready.
+        // The executor's command may be known only once the environment is ready.
         let has_command = self.salvage_command().is_some()
             || !environment.is_ready && !self.settings.salvage_is_explicit;
         is_usable && state.account.queries > 0 && has_command

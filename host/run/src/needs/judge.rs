@@ -102,7 +102,7 @@ impl Agent {
         }
     }
 
-    /// What the user has answered to this question before the host was killed.
+    /// The user's answer to this question before the host was killed.
     fn confirmed(&self, index: usize, policy: &str, action: &Action) -> Option<Answer> {
         let state = self.recorder.state();
         let slot = state.step()?.slots.get(index)?;

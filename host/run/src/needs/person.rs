@@ -8,13 +8,13 @@ use crate::next::exceeded;
 use mswea_core::{Action, Answer, Command, End, Errand, Event, Message, Output, Question, Stop};
 use serde_json::json;
 
-/// Who has interrupted the model, as `extra.interrupt_type` of the message has it.
+/// The value of `extra.interrupt_type` in the message about an interruption.
 const INTERRUPTION: &str = "UserInterruption";
-/// How long an errand may take.
+/// The time limit of an errand.
 const ERRAND: Duration = Duration::from_secs(60);
-/// How long it may take to remember the files.
+/// The time limit of remembering the files.
 pub(super) const MEMORY: Duration = Duration::from_secs(10);
-/// How long it may take to forget them.
+/// The time limit of forgetting them.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 impl Agent {
@@ -110,8 +110,8 @@ impl Agent {
         }
     }
 
-    /// Records what the user has said to the model without being asked; answers whether there was
-    /// something.
+    /// Records the messages of the user to the model that came without a question; returns whether
+    /// there were any.
     pub(crate) fn hear(&self) -> Result<bool, End> {
         if !self.settings.has_person {
             return Ok(false);

@@ -1,6 +1,6 @@
-//! Takes an accepted reply back and asks the model again, as SWE-agent does for a command that is blocked,
-//! that bash can't read, or whose tool asks for it. The question is temporary: the next reply with which the
-//! run goes on replaces it.
+//! Takes back an accepted reply and asks the model again, as SWE-agent does for a command that is
+//! blocked, that bash can't read, or whose tool asks for it. The question is temporary: the next
+//! accepted reply replaces it.
 
 use mswea_core::{Action, End, Event, Message, Object, Output, Requery};
 
@@ -9,7 +9,7 @@ use crate::agent::Agent;
 use crate::plain;
 use crate::rules::{Signal, denial, signal, without_mark};
 
-/// RequeryReason a reply is not used.
+/// Why a reply is not used.
 pub(super) struct RequeryReason {
     pub(super) code: String,
     pub(super) message: String,

@@ -1,6 +1,6 @@
-//! The reply of a step whose action is sampled: the model proposes actions, and one reply is chosen or made of
-//! them. Each proposal is a question that is charged, limited and recorded as those of history processors; a
-//! resumed run does not pay for it again.
+//! The reply of a step with sampled actions: the model proposes actions, and one reply is chosen or
+//! made from them. Each proposal is charged, limited and recorded like a question of a history
+//! processor; a resumed run does not pay for it again.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use mswea_core::{Change, End, Message, Object, Outcome, Reply};
 /// The reply of a step.
 pub(super) struct SampledReply {
     pub(super) reply: Reply,
-    /// Whether it was paid when it was proposed.
+    /// Whether it was already paid as a proposal.
     pub(super) is_paid: bool,
 }
 
@@ -35,12 +35,12 @@ impl From<Reply> for SampledReply {
 /// Proposals of the model.
 #[derive(Default)]
 struct Proposals {
-    /// Those that have an action, with their replies; each has the number of its question.
+    /// The proposals with an action, with their replies; each has the number of its question.
     usable: Vec<(usize, Proposal, Reply)>,
 }
 
 impl Agent {
-    /// Finds the reply to this view, which is the whole one.
+    /// Finds the reply to this view, which must be complete.
     pub(super) async fn sample(
         &mut self,
         sampler: &ActionSampler,
@@ -62,10 +62,10 @@ impl Agent {
         let said = discussion(said);
         let mut messages = view.messages.clone();
         messages.push(Message::new("user", said.as_str()));
-        // The limits may be reached by the proposals.
+        // The proposals may have reached a limit.
         self.check_limits()?;
         let mut reply = self.send(&Change::all(messages)).await?;
-        // The next view does not have the discussion.
+        // The discussion is not part of the next view.
         self.lose_view();
         note(&mut reply, json!({"colleagues": said}));
         Ok(reply.into())
@@ -106,7 +106,7 @@ impl Agent {
             let question = LoopQuestion {
                 asker: &asker,
                 purpose: "compare two actions",
-                // The messages before it have the steps so far, which the journal has.
+                // The earlier messages have the previous steps, which are in the journal already.
                 recorded: messages.last().cloned().into_iter().collect(),
                 messages,
             };
@@ -122,7 +122,7 @@ impl Agent {
             }
         }
         let (_, _, mut reply) = proposals.usable.swap_remove(best);
-        // The tokens are those of the question.
+        // The question was charged for these tokens.
         reply.usage = None;
         note(&mut reply, json!({"comparison_log": log}));
         Ok(SampledReply {
@@ -131,7 +131,7 @@ impl Agent {
         })
     }
 
-    /// Has the model propose an action for each of these numbers.
+    /// Makes the model propose an action for each of these numbers.
     async fn propose(
         &mut self,
         numbers: Range<u32>,
@@ -144,7 +144,7 @@ impl Agent {
             let question = LoopQuestion {
                 asker: &asker,
                 purpose: "propose an action",
-                // It is the view of the query, which is not recorded either.
+                // The messages are the view of the query, which is not recorded either.
                 recorded: Vec::new(),
                 messages: view.messages.clone(),
             };
@@ -198,7 +198,7 @@ impl Agent {
 }
 
 impl Proposals {
-    /// Of proposals with the same action the first one stays.
+    /// Keeps only the first of several proposals with the same action.
     fn drop_repeated(&mut self) {
         let mut known = Vec::new();
         self.usable.retain(|(_, it, _)| {
@@ -242,7 +242,7 @@ async fn comparison(
     ))
 }
 
-/// A reply without an action, because no proposal has one.
+/// A reply without an action, for the case that no proposal has one.
 fn unusable() -> SampledReply {
     let mut reply = Reply {
         message: Message::new("assistant", ""),

@@ -1,4 +1,4 @@
-//! What a recorded run got from the model and the person in the middle of a need.
+//! The answers of the model and of the user that a recorded run got while it met a need.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,15 +17,15 @@ type Answered = Result<Reply, ModelError>;
 struct ReplayAnswers {
     /// The answers to questions of processors before the next query.
     before_query: Vec<Answered>,
-    /// Those that the processors may get.
+    /// The answers that the processors may get.
     answers: VecDeque<Answered>,
-    /// What came of the action that is judged.
+    /// The recorded event about the action that is being judged.
     verdict: Option<Event>,
-    /// A question was put that the recorded run did not put.
+    /// Whether a question was asked that the recorded run did not ask.
     has_unknown: bool,
 }
 
-/// Answers as in the recorded run; clones share it.
+/// Returns the recorded answers; clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorded(Arc<Mutex<ReplayAnswers>>);
 
@@ -34,29 +34,29 @@ impl Recorded {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A question of a processor was answered, or failed.
+    /// Adds an answer to a question of a processor, or its failure.
     pub(super) fn keep_answer(&self, answer: Answered) {
         self.known().before_query.push(answer);
     }
 
-    /// The questions that failed before the next query were put again after it.
+    /// Drops the failed questions before the next query, which were asked again after it.
     pub(super) fn drop_failed(&self) {
         self.known().before_query.retain(Result::is_ok);
     }
 
-    /// The processors are asked for their view, and get these answers.
+    /// Called before the processors compute their view: they get these answers.
     pub(super) fn offer_answers(&self) {
         let mut known = self.known();
         let kept = std::mem::take(&mut known.before_query);
         known.answers.extend(kept);
     }
 
-    /// What came of the action that is judged next.
+    /// Sets the recorded event about the action that is judged next.
     pub(super) fn set_verdict(&self, verdict: &Event) {
         self.known().verdict = Some(verdict.clone());
     }
 
-    /// Says so if a question was put that the recorded run did not put.
+    /// A message, if a question was asked that the recorded run did not ask.
     pub(super) fn unknown_question(&self) -> Option<String> {
         let text = "a history processor asks what was not asked in the recorded run";
         self.known().has_unknown.then(|| text.to_owned())
@@ -94,7 +94,8 @@ impl Person for Recorded {
         false
     }
 
-    /// In a journal without events `confirmed`, the answer is concluded from what came of the action.
+    /// In a journal without events `confirmed`, the answer is concluded from the events about the
+    /// action.
     async fn answer(&self, question: &Question) -> Option<Answer> {
         let Question::Confirm { policy, .. } = question else {
             return None;
@@ -107,7 +108,7 @@ impl Person for Recorded {
             } if denied_by == policy => Some(Answer::No {
                 reason: reason.strip_prefix(NOT_ALLOWED)?.to_owned(),
             }),
-            // A later policy may have denied it.
+            // A later policy may have denied the action.
             _ => Some(Answer::Yes),
         }
     }

@@ -409,8 +409,8 @@ impl State {
     }
 }
 
-/// Whether a reply was the answer to a question, which counts as one, and is now that of the query, which
-/// counts, too.
+/// Whether a reply was the answer to a question, which was counted. As the reply of the query, it
+/// must not be counted again.
 fn is_counted_before(reply: &Reply) -> bool {
     let how = reply.message.extra.get(SAMPLED);
     how.is_some_and(|how| how.get("colleagues").is_none())

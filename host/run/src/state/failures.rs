@@ -1,4 +1,5 @@
-//! Failures that the state counts: replies that the provider refused to give, commands that exceed their time.
+//! Failures that the state counts: replies that the provider refused, and commands that exceeded
+//! their time.
 
 use mswea_core::{ErrorClass, ModelFailure, Output};
 
@@ -7,7 +8,8 @@ pub(crate) fn is_filtered(class: &ModelFailure) -> bool {
     *class == ModelFailure::Reported(ErrorClass::ContentFiltered)
 }
 
-/// How often in a row commands have exceeded their time, with this output after `before` of them.
+/// The number of commands in a row that have exceeded their time, after this output; `before`: the
+/// number before it.
 pub(super) fn timeouts(before: u32, output: &Output) -> u32 {
     let timed_out = output
         .extra

@@ -1,5 +1,5 @@
-//! How a reply joins the history, and how it is taken back: the feedback on a reply that is not used may be a
-//! temporary question, which the next accepted reply replaces.
+//! How a reply joins the history, and how it is taken back. The feedback on a reply that is not
+//! used may be a temporary question, which the next accepted reply replaces.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl State {
         };
         match feedback {
             Some(feedback) => self.join(requery.quote.iter().chain([feedback])),
-            // The same question once more.
+            // The same question is asked once more.
             None => self.messages.extend(question),
         }
         self.question = (self.messages.len() > base).then_some(base);

@@ -164,7 +164,8 @@ impl Slot {
         self.rewritten.as_ref().unwrap_or(edited)
     }
 
-    /// What the trajectory tells about the action: the user's change, and the policies' verdicts.
+    /// The entries of the trajectory about the action: the user's change, and the policies'
+    /// verdicts.
     pub fn told_verdicts(&self) -> Vec<Value> {
         let edited = self.edited.iter().map(|edited| {
             json!({

@@ -257,7 +257,7 @@ fn state_counts() {
         (now.account.cost, now.account.usage.input_tokens, now.phase),
         (0.75, 13, Phase::Querying)
     );
-    // Whatever has ended the run, the query is sent again with the same number.
+    // For every end, the query is sent again with the same number.
     for end in [
         End::Interrupted,
         End::Query {

@@ -1,4 +1,4 @@
-//! What the user answers to a policy's question is recorded, and is asked once.
+//! The user's answer to a policy's question is recorded, and the question is asked once.
 
 use super::boundaries::{Attending, attended, position, resumed};
 use super::*;

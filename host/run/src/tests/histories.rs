@@ -38,7 +38,7 @@ impl Person for Fickle {
     }
 }
 
-/// What the model answers in one process; the last answers submit.
+/// The answers of the model in one process; the last answers submit.
 fn replies(random: &mut fastrand::Rng) -> Vec<String> {
     let mut count = 0;
     let mut replies: Vec<String> = (0..random.u32(0..6))
@@ -129,7 +129,7 @@ async fn history(seed: u64) -> Vec<Record> {
     for _ in 0..random.u8(1..5) {
         let new = process(&mut random, fold(&records)).await;
         let kept = match random.bool() {
-            // It is killed.
+            // The host is killed.
             true => random.usize(1..=new.len()),
             false => new.len(),
         };

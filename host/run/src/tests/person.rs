@@ -34,7 +34,7 @@ struct Case {
     replies: &'static [&'static str],
     mode: PersonMode,
     answers: Vec<Answer>,
-    /// What joins the history, by beginnings.
+    /// The beginnings of the messages that are added to the history.
     expected: &'static [&'static str],
 }
 

@@ -25,7 +25,7 @@ async fn under_its_rules(replies: &[&str], limits: RunLimits) -> (Vec<Vec<String
     let left = go(&run, State::default(), &run.replies).await;
     let state = fold(&left.records);
     assert_eq!(state.messages, left.ended.messages);
-    // What each query has seen, as the journal rebuilds it.
+    // The messages of each query, as the journal rebuilds them.
     let mut seen = Vec::new();
     for (end, record) in left.records.iter().enumerate() {
         if matches!(record.event, Event::QueryStarted { .. }) {

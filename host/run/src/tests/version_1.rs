@@ -65,7 +65,7 @@ async fn it_goes_on_from_every_boundary() {
         assert_eq!(state.messages, ended.messages, "event {end}");
         let view: Vec<Message> = state.messages.iter().map(|it| (**it).clone()).collect();
         history::check_pairing(&view[..view.len() - 1], 0).unwrap();
-        // What had run is not run again.
+        // A command that has run is not run again.
         let began =
             |event: &Event| matches!(event, Event::Action { action, .. } if action.command == "ls");
         let times = both.iter().filter(|it| began(&it.event)).count();

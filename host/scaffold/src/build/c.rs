@@ -16,7 +16,7 @@ const COMPILERS: [&str; 14] = [
     "clang-15", "clang-14", "clang-13", "clang-12", "clang-11", "zig",
 ];
 
-/// Where systems have the headers of wasi-libc.
+/// The folders in which systems have the headers of wasi-libc.
 const HEADERS: [&str; 4] = [
     "/usr/include/wasm32-wasi",
     "/usr/wasm32-wasi/include",
@@ -60,7 +60,7 @@ pub(super) fn build(project: &Project, tools: &mut Tools<'_>) -> Result<String, 
     let mut args = vec!["plugin"];
     args.extend(variables.iter().map(String::as_str));
     let mut command = tools.command(&make, &args);
-    // Those of a make that runs this program.
+    // The variables of a make that runs this program.
     for name in ["MAKEFLAGS", "MFLAGS", "MAKELEVEL"] {
         command.env_remove(name);
     }

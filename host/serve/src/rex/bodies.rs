@@ -47,7 +47,7 @@ pub(super) enum ActionBody {
     Interrupt(InterruptBody),
 }
 
-/// What becomes of an exit code.
+/// How an exit code is handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ExitCheck {
@@ -77,7 +77,7 @@ pub(super) struct LineBody {
     pub(super) expect: Vec<String>,
 }
 
-/// An interruption of what runs in a session.
+/// An interruption of the running command in a session.
 #[derive(Debug, Deserialize)]
 pub(super) struct InterruptBody {
     #[serde(default = "default_session")]

@@ -36,7 +36,7 @@ impl RexFault {
         }
     }
 
-    /// A body that is not what the request needs.
+    /// A body that is invalid for its request.
     pub(super) fn body(why: &str) -> Self {
         let problem = json!({ "type": "value_error", "loc": ["body"], "msg": why });
         Self::Refused(StatusCode::UNPROCESSABLE_ENTITY, json!([problem]))
@@ -78,7 +78,7 @@ impl RexFault {
         Self::own("CommandTimeoutError", message)
     }
 
-    /// A command that failed, for a client that wants an error then.
+    /// A command that failed, for a client that asked for an error in this case.
     pub(super) fn failed(command: &str, error_msg: &str, status: i32, output: &str) -> Self {
         let before = match error_msg {
             "" => String::new(),

@@ -6,7 +6,7 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 /// The longest head of a part, and the longest field, in bytes.
 const LONGEST: usize = 64 * 1024;
 
-/// What an upload says.
+/// The content of an upload's form.
 #[derive(Debug)]
 pub(super) struct UploadForm {
     pub(super) target: String,
@@ -18,9 +18,9 @@ pub(super) struct UploadForm {
 
 /// Reads a form.
 pub(super) struct FormReader {
-    /// What separates parts, with the line end before it.
+    /// The delimiter of parts, with the line end before it.
     delimiter: Vec<u8>,
-    /// What was not looked at yet.
+    /// The bytes that were not parsed yet.
     rest: Vec<u8>,
     state: FormState,
     target: Option<String>,
@@ -29,9 +29,9 @@ pub(super) struct FormReader {
 }
 
 enum FormState {
-    /// Of no part.
+    /// Bytes outside of all parts.
     Skipped,
-    /// Behind a delimiter: the end, or a head follows.
+    /// After a delimiter: the end, or a head follows.
     Between,
     Field {
         name: String,
@@ -42,10 +42,10 @@ enum FormState {
 }
 
 impl FormReader {
-    /// For a body of this content type.
+    /// A reader for a body of this content type.
     ///
     /// # Errors
-    /// A message if it is no form.
+    /// A message if the content type is not that of a form.
     pub(super) fn new(kind: &str) -> Result<Self, String> {
         let boundary = parameter(kind, "boundary")
             .filter(|boundary| kind.starts_with("multipart/form-data") && !boundary.is_empty());
@@ -64,7 +64,7 @@ impl FormReader {
     /// Adds a piece of the body.
     ///
     /// # Errors
-    /// A message if it is malformed, or the file can't be kept.
+    /// A message if the form is malformed, or the file can't be stored.
     pub(super) fn push(&mut self, piece: &[u8]) -> Result<(), String> {
         self.rest.extend_from_slice(piece);
         loop {
@@ -90,7 +90,7 @@ impl FormReader {
                 }
                 _ => {
                     let found = find(&self.rest, &self.delimiter);
-                    // The beginning of a delimiter may be at the end.
+                    // The beginning of a delimiter may be at the end of the piece.
                     let held = self.delimiter.len() - 1;
                     let end = found.unwrap_or(self.rest.len().saturating_sub(held));
                     let content: Vec<u8> = self.rest.drain(..end).collect();
@@ -156,10 +156,10 @@ impl FormReader {
         }
     }
 
-    /// What it says.
+    /// The content of the form.
     ///
     /// # Errors
-    /// A message if it has not ended, or a field is missing.
+    /// A message if the form is incomplete, or a field is missing.
     pub(super) fn finish(self) -> Result<UploadForm, String> {
         if !matches!(self.state, FormState::Done) {
             return Err("the form has no end".to_owned());
@@ -185,7 +185,7 @@ fn parameter(header: &str, name: &str) -> Option<String> {
     })
 }
 
-/// Where `wanted` begins.
+/// The position of `wanted`.
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     let mut at = 0;
     while let Some(step) = bytes[at..].iter().position(|byte| *byte == wanted[0]) {

@@ -17,10 +17,10 @@ use super::bodies::{CreateBody, ExitCheck, InterruptBody, LineBody, limit};
 use super::fault::RexFault;
 use super::text::without_controls;
 
-/// A session of which nothing was heard for this long is ended: its clients say nothing while their
-/// model thinks, and may never say that they are gone.
+/// A session whose client is silent for this long is ended: a client sends nothing while its model
+/// thinks, and may never report that it is gone.
 const KEEP: Duration = Duration::from_secs(24 * 3600);
-/// What clients know the end of a command by.
+/// The prompt by which clients recognise the end of a command.
 const PROMPT: &str = "SHELLPS1PREFIX";
 /// The shortest pause between two interruptions.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -32,18 +32,18 @@ const TRIES: u32 = 100;
 pub(super) struct RexShells(Mutex<HashMap<String, Arc<RexShell>>>);
 
 struct RexShell {
-    /// None when it is being ended.
+    /// None while the shell is being ended.
     shell: AsyncMutex<Option<ServedShell>>,
     interruption: ShellInterruption,
     heard: Mutex<Instant>,
-    /// Commands that wait for it do not begin any more.
+    /// Whether commands that wait for the shell may not begin any more.
     is_closing: AtomicBool,
 }
 
 impl RexShell {
     async fn end(&self) {
         self.is_closing.store(true, Ordering::Relaxed);
-        // Whoever waits for its command has an answer then.
+        // A request that waits for its command then gets an answer.
         self.interruption.end();
         if let Some(shell) = self.shell.lock().await.take() {
             shell.end().await;
@@ -197,7 +197,7 @@ impl RexShells {
         let session = self.find(&body.session)?;
         let limit = limit(Some(body.timeout));
         let tries = body.n_retry.min(TRIES);
-        // Somebody may wait for the command, and gets its output then.
+        // Another request may wait for the command, and then gets its output.
         let mut tried = 0;
         let mut pause = Duration::ZERO;
         let mut shell = loop {

@@ -1,4 +1,4 @@
-//! Texts as SWE-ReX's clients get them.
+//! Converts texts for SWE-ReX's clients.
 
 use mswea_executor::decoded;
 
@@ -24,7 +24,7 @@ pub(super) fn without_controls(text: &str) -> String {
     clean.replace("\r\n", "\n")
 }
 
-/// The length of a control sequence behind its first character.
+/// The length of a control sequence after its first character.
 fn sequence(after: &str) -> Option<usize> {
     let bytes = after.as_bytes();
     let run = |from: usize, of: std::ops::RangeInclusive<u8>| {
@@ -37,8 +37,8 @@ fn sequence(after: &str) -> Option<usize> {
             bytes.get(end).filter(|byte| (b'@'..=b'~').contains(byte))?;
             Some(end + 1)
         }
-        // The title of a window. No further than the next sequence, because an output may have many
-        // beginnings and no end.
+        // The title of a window. It ends at the next sequence at the latest, because an output may
+        // have many beginnings and no end.
         b']' => {
             let ends = |byte: &u8| matches!(byte, 0x07 | b'\n' | 0x1b);
             let end = bytes.iter().position(ends);
@@ -52,7 +52,7 @@ fn sequence(after: &str) -> Option<usize> {
     }
 }
 
-/// The text of a file, by the names of Python's encodings and of its treatments of errors.
+/// Decodes the text of a file, with the names of Python's encodings and error handlers.
 ///
 /// # Errors
 /// The exception that Python raises.
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(without_controls(&text), "");
         let open = format!("{text}\n\x07");
         assert_eq!(without_controls(&open), "\n\x07");
-        // It took minutes.
+        // It took minutes before.
         assert!(began.elapsed() < std::time::Duration::from_secs(20));
     }
 

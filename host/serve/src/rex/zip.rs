@@ -1,5 +1,5 @@
-//! Makes a tar archive, which a helper unpacks, of a zip archive. Unlike SWE-ReX, with the permissions
-//! that the zip archive has; a link becomes the file that it holds.
+//! Converts a zip archive to a tar archive, which a helper unpacks. Unlike SWE-ReX, it keeps the
+//! permissions in the zip archive; a link becomes a file with the link's target as its content.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write as _};
@@ -22,7 +22,7 @@ struct ZipEntry {
     crc: u32,
     packed: u64,
     size: u64,
-    /// Where its own head begins.
+    /// The position of its own head.
     at: u64,
 }
 
@@ -33,10 +33,10 @@ fn bad(why: &str) -> io::Error {
     )
 }
 
-/// Makes a tar archive; it is read from its beginning on.
+/// Converts the archive; the result is positioned at its beginning.
 ///
 /// # Errors
-/// `InvalidData` if it is no usable zip archive; errors of reading and writing.
+/// `InvalidData` if it is not a valid zip archive; the system's errors of reading and writing.
 pub(super) fn as_tar(zip: impl Read + Seek) -> io::Result<File> {
     let mut zip = BufReader::new(zip);
     let entries = entries(&mut zip)?;
@@ -135,7 +135,7 @@ fn entries(zip: &mut (impl Read + Seek)) -> io::Result<Vec<ZipEntry>> {
 }
 
 impl ZipEntry {
-    /// The first entry of a directory, and its length there.
+    /// The first entry of a directory, and the entry's length there.
     fn of(bytes: &[u8]) -> io::Result<(Self, usize)> {
         let lengths = [u16_at(bytes, 28)?, u16_at(bytes, 30)?, u16_at(bytes, 32)?];
         let [name, extra, comment] = lengths.map(usize::from);
@@ -166,7 +166,7 @@ impl ZipEntry {
         Ok((entry, 46 + name + extra + comment))
     }
 
-    /// Takes the numbers that have no room in 32 bits.
+    /// Reads the numbers that do not fit into 32 bits.
     fn widen(&mut self, mut extra: &[u8]) -> io::Result<()> {
         while extra.len() >= 4 {
             let (id, length) = (u16_at(extra, 0)?, usize::from(u16_at(extra, 2)?));
@@ -185,7 +185,7 @@ impl ZipEntry {
         Ok(())
     }
 
-    /// Its content.
+    /// The content of the file.
     fn content<R: Read + Seek>(&self, zip: R) -> io::Result<ZipContent<io::Take<R>>> {
         let mut zip = zip;
         let head = read_at(&mut zip, self.at, 30)?;
@@ -212,9 +212,9 @@ impl ZipEntry {
 /// Reads the content of a file of an archive.
 struct ZipContent<R> {
     from: R,
-    /// None if it is not packed.
+    /// None if the file is not compressed.
     inflating: Option<Box<InflateState>>,
-    /// What was read and not unpacked yet.
+    /// The bytes that were read and not unpacked yet.
     waiting: Vec<u8>,
     /// How many bytes are still to come.
     left: u64,
@@ -350,7 +350,7 @@ mod tests {
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x55;
-            // Whatever it is, it ends.
+            // Reading a damaged archive must end, with any result.
             let _ = as_tar(Cursor::new(damaged));
         }
         let mut damaged = bytes.clone();

@@ -1,4 +1,4 @@
-//! What an action does at another machine is what it does here.
+//! An action has the same results at another machine as on this one.
 
 use super::*;
 
@@ -81,7 +81,7 @@ async fn limits_and_stops_end_what_was_started() {
     let _ = tokio::time::timeout(Duration::from_millis(300), giving_up).await;
     assert_eq!(text(&mut *executor, "echo next").await, "next\n");
     assert_eq!(running(&nap), 0);
-    // What is left in the background ends with the environment.
+    // Background processes end with the environment.
     text(
         &mut *executor,
         &format!("setsid sleep {nap} >/dev/null 2>&1 &"),

@@ -1,4 +1,4 @@
-//! What a server refuses, and what a client can cost it.
+//! The requests that a server refuses, and the resources that a client can occupy.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -139,7 +139,7 @@ fn sessions_and_connections_have_limits() {
         .collect();
     assert_eq!(ask(&served, "GET", "/v1/alive", b"").0, 200);
     drop(silent);
-    // Those that have shown the token do, until they end.
+    // Clients that have shown the token keep their places until they end.
     let request =
         format!("GET /v1/alive HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");
     let held: Vec<_> = (0..3)

@@ -144,7 +144,7 @@ async fn run(executor: &mut dyn Executor, command: &str) -> Output {
     executor.execute(&command, &Stop::never()).await
 }
 
-/// What a command has printed that has to succeed.
+/// The output of a command that has to succeed.
 async fn text(executor: &mut dyn Executor, command: &str) -> String {
     let output = run(executor, command).await;
     let end = (output.returncode, output.exception_info.as_str());

@@ -259,7 +259,7 @@ fn a_command_goes_on_after_its_time_until_it_is_interrupted() {
         let found = rex.ok("/run_in_session", &line("x=${x-}; echo on", json!({})));
         assert_eq!(found["output"], "on\n", "{command}");
     }
-    // One that ends by itself is waited for, and its output is not that of the next one.
+    // A command that ends by itself is waited for, and its output is not part of the next one's.
     let (class, _) = rex.raised(
         "/run_in_session",
         &line("sleep 0.5; echo slow", json!({ "timeout": 0.1 })),
@@ -274,7 +274,7 @@ fn a_command_goes_on_after_its_time_until_it_is_interrupted() {
         let waiting =
             scope.spawn(|| rex.ok("/run_in_session", &line("echo begun; sleep 30", json!({}))));
         std::thread::sleep(Duration::from_millis(300));
-        // It is interrupted at once, and not after the time of a try.
+        // The command is interrupted at once, and not after the time of a try.
         let mut interrupt = interrupt.clone();
         interrupt["timeout"] = json!(20);
         let began = Instant::now();

@@ -1,43 +1,43 @@
-//! Why no run can go on from a journal.
+//! Why a run can't be continued, forked or replayed from a file.
 
 use std::path::PathBuf;
 
 use mswea_run::journal::JournalError;
 
-/// Why no run can go on from a journal.
+/// Why a run can't be continued, forked or replayed from a file.
 #[derive(Debug, thiserror::Error)]
 pub enum EarlierError {
-    /// It can't be read or written, or its run goes on.
+    /// The file can't be read or written, or its run continues in another process.
     #[error(transparent)]
     Unreadable(JournalError),
-    /// It is damaged, or of a later version.
+    /// The journal is damaged, or of a later version.
     #[error("`{}`: {error}", journal.display())]
     Damaged {
         /// The file.
         journal: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         error: JournalError,
     },
-    /// It is something else.
+    /// The file is not a journal.
     #[error("`{}` is not a journal of mswea-host: it does not begin with `run_started`; name a run by its id, its journal or its trajectory (`mswea-host runs list` shows them)", journal.display())]
     NoJournal {
         /// The file.
         journal: PathBuf,
     },
-    /// There is no whole line in it.
+    /// The journal has no complete line.
     #[error("nothing was recorded in `{}`: its run never began, so start it again", journal.display())]
     Empty {
         /// The file.
         journal: PathBuf,
     },
-    /// The run is over.
+    /// The run has submitted and ended.
     #[error("run `{run_id}` has submitted and is over; a new run can begin from one of its steps: `mswea-host fork {} --at {before}`", journal.display())]
     Submitted {
-        /// The run.
+        /// The run's id.
         run_id: String,
-        /// Its journal.
+        /// The run's journal.
         journal: PathBuf,
-        /// The number of the last step before that.
+        /// The number of the last step before the submission.
         before: u32,
     },
     /// The run has fewer steps.
@@ -48,10 +48,10 @@ pub enum EarlierError {
     BeyondEnd {
         /// The step that was asked for.
         step: u32,
-        /// How many there are.
+        /// The number of steps.
         steps: u32,
     },
-    /// Nothing is left to do after this step.
+    /// The run submits in this step, so a fork has nothing left to do.
     #[error(
         "the run submits in step {step}, so nothing is left to do after it: name an earlier step"
     )]
@@ -59,7 +59,7 @@ pub enum EarlierError {
         /// The step.
         step: u32,
     },
-    /// Nobody knows what the files were then.
+    /// The files of the workspace at this step were not recorded.
     #[error(
         "what the files of the workspace were after step {step} was not recorded: a run records its changes when it ends; `--no-workspace` uses the workspace as it is, and `--at 0` begins before the first step if the host can make the workspace again"
     )]
@@ -67,15 +67,16 @@ pub enum EarlierError {
         /// The step.
         step: u32,
     },
-    /// The environment of the new run can't be given the files.
+    /// The environment of the new run can't restore files.
     #[error(
         "the workspace can't be made what it was at that step: {reason}; `--no-workspace` uses it as it is"
     )]
     NotRestorable {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// It holds events that this version does not know, so where the run stood is unknown as well.
+    /// The journal has events that this version does not know, so the state of the run is unknown,
+    /// too.
     #[error("event {seq} of the journal `{}` is of the kind `{kind}`, which mswea-host {} does not know: use mswea-host {host} or a later one", journal.display(), env!("CARGO_PKG_VERSION"))]
     UnknownEvent {
         /// The file.
@@ -84,7 +85,7 @@ pub enum EarlierError {
         seq: u64,
         /// Its kind.
         kind: String,
-        /// The version of the host that has written the journal.
+        /// The version of the host that wrote the journal.
         host: String,
     },
     /// It is a trajectory that can't be read.
@@ -92,7 +93,7 @@ pub enum EarlierError {
     Foreign {
         /// The file.
         trajectory: PathBuf,
-        /// What is wrong with it.
+        /// The mistake in it.
         reason: String,
     },
     /// Only a run with a journal can go on.
@@ -101,12 +102,12 @@ pub enum EarlierError {
         /// The file.
         trajectory: PathBuf,
     },
-    /// A trajectory has no files.
+    /// A trajectory does not have the files of the workspace.
     #[error(
         "a trajectory without a journal does not hold the files of the workspace, so they can't be restored: `--no-workspace` uses the workspace as it is"
     )]
     ForeignWorkspace,
-    /// A trajectory without the outputs of commands.
+    /// The trajectory lacks the outputs of commands.
     #[error("`{0}` does not hold which actions its replies had and what these printed (`extra.actions`, `extra.raw_output`), so it can't be replayed; a new run can begin with its steps: `mswea-host fork {0} --at STEP --no-workspace`", trajectory.display())]
     NoOutputs {
         /// The file.
@@ -125,12 +126,12 @@ pub enum EarlierError {
     /// Another run works in the same folder now.
     #[error("{other} is working in `{}`, where this run works, too, and each would change the files of the other: wait for its end or end it, or let this run go on in another folder (`-c environment.cwd=FOLDER`, for a repository that it clones `-c workspace.path=FOLDER`)", folder.display())]
     SharedFolder {
-        /// That run, in words.
+        /// The other run, for the message.
         other: String,
         /// The folder.
         folder: PathBuf,
     },
-    /// A plugin is not the one that the run had.
+    /// A plugin differs from that of the run.
     #[error(
         "plugin `{name}` ({kind}) has changed since the run: its sha256 was {before}, now it is {now}; bring the earlier one back, or let the run go on with this one: {how}"
     )]
@@ -141,7 +142,7 @@ pub enum EarlierError {
         kind: String,
         /// The digest that was recorded.
         before: String,
-        /// The digest of what is there.
+        /// The current digest.
         now: String,
         /// The flags that accept it.
         how: String,
@@ -149,7 +150,7 @@ pub enum EarlierError {
 }
 
 impl EarlierError {
-    /// Whether a plugin is the cause.
+    /// Whether the cause is a plugin.
     pub fn is_of_plugin(&self) -> bool {
         matches!(self, Self::ChangedPlugin { .. })
     }

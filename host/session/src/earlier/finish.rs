@@ -1,5 +1,5 @@
-//! A run that has submitted and recorded its end, and whose host was killed before the trajectory was
-//! written.
+//! A run that has submitted and recorded its end, and whose host was killed before it wrote the
+//! trajectory.
 
 use std::path::{Path, PathBuf};
 
@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use mswea_core::End;
 use mswea_files as regular_file;
+use mswea_run::AgentRules;
 use mswea_run::journal::Reopened;
 use mswea_run::journal::trajectory::{self, TrajectoryError};
 
@@ -14,12 +15,12 @@ use super::super::files::{is_device, runs_folder};
 use super::{Earlier, EarlierError, foreign, of_journal};
 
 impl Earlier {
-    /// The journal of a run that has submitted and is over ([`EarlierError::Submitted`]), locked, if the
-    /// run has no whole trajectory; else `None`.
+    /// The locked journal of a run that has submitted and ended ([`EarlierError::Submitted`]), if
+    /// the run has no complete trajectory; else `None`.
     ///
     /// # Errors
-    /// [`EarlierError`] if it is no journal, is damaged, is of a later version, or if its run goes on in
-    /// another process.
+    /// [`EarlierError`] if it is not a journal, is damaged, is of a later version, or if its run
+    /// continues in another process.
     pub fn to_finish(journal: &Path) -> Result<Option<Self>, EarlierError> {
         if foreign::read(journal).is_some() {
             return Ok(None);
@@ -35,7 +36,7 @@ impl Earlier {
     pub(super) fn has_submitted(&self) -> bool {
         let state = &self.state;
         let ended = state.ended.as_ref();
-        ended.is_some_and(|it| state.end == Some(End::Submitted) || it.exit_status == "Submitted")
+        ended.is_some_and(|it| state.end == Some(End::Submitted) || is_submitted(&it.exit_status))
     }
 
     fn has_trajectory(&self) -> bool {
@@ -44,15 +45,15 @@ impl Earlier {
             .and_then(Value::as_str)
             .is_some_and(|output| is_device(Path::new(output)))
         {
-            // What a device or a pipe has got can't be read again.
+            // The content of a device or a pipe can't be read again.
             return true;
         }
         let refuge = runs_folder().join(format!("{}.traj.json", self.state.run_id));
         self.is_whole_in(&self.files().trajectory) || self.is_whole_in(&refuge)
     }
 
-    /// Whether a file is the trajectory of this run up to its last end. A run submits once, so its exit
-    /// status tells this end from an earlier one.
+    /// Whether a file is the trajectory of this run up to its last end. A run submits only once, so
+    /// its exit status distinguishes this end from an earlier one.
     fn is_whole_in(&self, path: &Path) -> bool {
         let text = regular_file::read(path, regular_file::RECORDS);
         let value = text
@@ -66,7 +67,7 @@ impl Earlier {
             && ended.is_some_and(|it| is("/info/exit_status", it.exit_status.as_str().into()))
     }
 
-    /// Writes the trajectory of a run that is over. Returns its path and how the run ended.
+    /// Writes the trajectory of a run that has ended. Returns its path and how the run ended.
     ///
     /// # Errors
     /// [`TrajectoryError`] if it can't be written.
@@ -79,11 +80,11 @@ impl Earlier {
         Ok((files.trajectory, self.recorded_end()))
     }
 
-    /// The end of a run that has submitted: a bug of the host may have ended it after that.
+    /// The end of a run that has submitted. After the submission, a bug of the host may have ended
+    /// it.
     fn recorded_end(&self) -> End {
         match &self.state.ended {
-            // `submitted` under SWE-agent's rules.
-            Some(ended) if !ended.exit_status.eq_ignore_ascii_case("Submitted") => {
+            Some(ended) if !is_submitted(&ended.exit_status) => {
                 let message = ended.extra.get("message").and_then(Value::as_str);
                 End::Crashed {
                     message: message.unwrap_or_default().to_owned(),
@@ -92,4 +93,13 @@ impl Earlier {
             _ => End::Submitted,
         }
     }
+}
+
+/// Whether an exit status is that of a submission, under the rules of either agent.
+fn is_submitted(exit_status: &str) -> bool {
+    let rules = [AgentRules::Mini, AgentRules::SweAgent];
+    let mut names = rules
+        .iter()
+        .map(|it| it.exit_status(&End::Submitted, false));
+    names.any(|name| name == exit_status)
 }

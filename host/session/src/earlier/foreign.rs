@@ -15,13 +15,13 @@ use crate::files::trajectory_beside;
 
 /// A trajectory; none if the file is something else.
 pub(super) fn read(path: &Path) -> Option<Value> {
-    // The name of a journal. It may be large, and is not read twice.
+    // A journal's name: the file is not parsed here, because it may be large.
     if trajectory_beside(path).is_some() {
         return None;
     }
     let mut bytes = mswea_files::read(path, mswea_files::RECORDS).ok()?;
     let parsed = serde_json::from_slice(&bytes).or_else(|error| {
-        // Python writes half a character as it is.
+        // Python writes lone surrogates unchanged.
         match replace_lone_surrogates(&mut bytes) {
             0 => Err(error),
             _ => serde_json::from_slice(&bytes),
@@ -50,7 +50,7 @@ pub(super) fn log(path: &Path, trajectory: &Value) -> Result<Log, EarlierError> 
 }
 
 impl Earlier {
-    /// Whether what is recorded is enough for a replay.
+    /// Checks that the recorded data is sufficient for a replay.
     pub(super) fn check_replayable(&self) -> Result<(), EarlierError> {
         let has_no_actions =
             |event: &Event| matches!(event, Event::Accepted { actions } if actions.is_empty());

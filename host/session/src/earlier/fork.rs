@@ -7,21 +7,21 @@ use mswea_run::journal::{Record, Reopened, first_steps, fold, of_fork};
 
 use super::{Earlier, EarlierError, of_journal};
 
-/// Where a new run leaves the earlier one.
+/// The step at which a new run leaves the earlier one.
 #[derive(Debug)]
 pub(crate) struct Fork {
-    /// How many steps it begins with.
+    /// The number of steps with which the new run begins.
     step: u32,
-    /// What was recorded of these steps.
+    /// The recorded events of these steps.
     pub(crate) events: Vec<Event>,
-    /// What was changed in the workspace after them, as a patch, if that was recorded.
+    /// The changes in the workspace after these steps, as a patch, if they were recorded.
     patch: Option<String>,
-    /// Whether the workspace is to be what it was then.
+    /// Whether the workspace is restored to its state after these steps.
     restores: bool,
 }
 
 impl Fork {
-    /// A run that begins with nothing of the earlier one.
+    /// A fork without steps of the earlier run.
     pub(super) fn of_nothing() -> Self {
         Self {
             step: 0,
@@ -31,19 +31,20 @@ impl Fork {
         }
     }
 
-    /// The patch to be restored; none if the workspace is left as it is.
+    /// The patch to be restored; none if the workspace stays as it is.
     pub(crate) fn patch(&self) -> Option<&str> {
         self.patch.as_deref().filter(|_| self.restores)
     }
 }
 
 impl Earlier {
-    /// The journal of a run whose first `step` steps are the beginning of a new one. `restores`: the
-    /// workspace is to be as it was after them.
+    /// Opens a journal for a new run that begins with its first `step` steps. With `restores`, the
+    /// workspace is restored to its state after them.
     ///
     /// # Errors
-    /// As [`Earlier::to_read`]; if the run has fewer steps, or submits in the last of them; if the
-    /// workspace is to be restored and what it was then is not recorded.
+    /// [`EarlierError`] in the cases of [`Earlier::to_read`]; if the run has fewer steps, or
+    /// submits in the last of them; or if the workspace is to be restored and its state was not
+    /// recorded.
     pub fn to_fork(journal: &Path, step: u32, restores: bool) -> Result<Self, EarlierError> {
         let mut earlier = Self::to_read(journal)?;
         let steps = earlier.state.account.queries;
@@ -74,15 +75,17 @@ impl Earlier {
         Ok(earlier)
     }
 
-    /// The journal of a run that a new one goes on with: all its steps, and then a message of the user. The
-    /// workspace is used as it is. A submission is not accepted then; an end by a limit is none.
+    /// Opens a journal for a new run that begins with all its steps, followed by a message of the
+    /// user. The workspace stays as it is. An earlier submission does not count, nor does an end by
+    /// a limit.
     ///
     /// # Errors
-    /// As [`Earlier::to_read`]; if the run goes on in another process.
+    /// [`EarlierError`] in the cases of [`Earlier::to_read`], or if the run continues in another
+    /// process.
     pub fn to_continue(journal: &Path, text: &str) -> Result<Self, EarlierError> {
         let mut earlier = Self::to_read(journal)?;
         if !earlier.is_foreign {
-            // A run that goes on in another process is refused.
+            // Opening it with a lock refuses a run that continues in another process.
             drop(Reopened::open(journal).map_err(|error| of_journal(journal, error))?);
         }
         let mut events = of_fork(&earlier.records);
@@ -103,7 +106,7 @@ impl Earlier {
         Ok(earlier)
     }
 
-    /// Checks that the files can be restored, if they are to be, before anything is begun or written.
+    /// Checks, before a file is written, that the files can be restored, if that is requested.
     ///
     /// # Errors
     /// [`EarlierError::NotRestorable`] if the environment of the new run has no repository.
@@ -118,7 +121,7 @@ impl Earlier {
         }
     }
 
-    /// The run and the step that the new run comes from.
+    /// The run and the step from which the new run comes.
     pub(crate) fn parent(&self) -> Option<Parent> {
         let fork = self.fork.as_ref()?;
         Some(Parent {
@@ -128,16 +131,16 @@ impl Earlier {
     }
 }
 
-/// What an event says about the changes in the workspace.
+/// The information of an event about the changes in the workspace.
 enum Saved {
-    /// They are this patch.
+    /// The changes are this patch.
     Patch(String),
-    /// They are something else than what was saved before.
+    /// The changes differ from those that were saved before.
     Unknown,
 }
 
 impl Saved {
-    /// None for an event that says nothing about them.
+    /// None for an event without such information.
     fn of(event: &Event) -> Option<Self> {
         match event {
             Event::Salvaged { output }
@@ -162,7 +165,7 @@ fn last_saved(records: &[Record]) -> Option<String> {
     }
 }
 
-/// The same, unless what was saved is something else than a patch.
+/// The same, unless the saved text is not a patch.
 pub(super) fn last_patch(records: &[Record]) -> Option<String> {
     last_saved(records).filter(|it| it.is_empty() || it.starts_with("diff --git "))
 }

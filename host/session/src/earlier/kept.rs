@@ -1,12 +1,12 @@
-//! The config and the plugins that a recorded run goes on with.
+//! The config and the plugins with which a recorded run continues.
 
 use serde_json::Value;
 
 use mswea_core::Event;
 use mswea_run::journal::Record;
 
-/// What the last process of the run was started with whose environment became ready. A `resume` with a
-/// folder that does not exist leaves nothing behind; nor does one that was broken off before that.
+/// The config and the plugins of the run's last process whose environment became ready. So a
+/// `resume` that failed before that, for example because its folder does not exist, has no effect.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     pub(super) config: Value,

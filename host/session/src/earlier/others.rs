@@ -1,6 +1,6 @@
-//! Other runs in the folder of a run that goes on: those that have worked there since it stopped, and
-//! those that work there now. Nothing is kept for this: the journals tell it, as far as the state folder
-//! leads to them.
+//! Other runs in the folder of a run that continues: those that have worked there since it stopped,
+//! and those that work there now. They are found by their journals, as far as the state folder
+//! leads to them; no other data is stored for this.
 
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
@@ -20,9 +20,9 @@ use crate::files::{runs_folder, trajectory_beside};
 use crate::index;
 use mswea_config::Config;
 
-/// No longer journal is searched for the folder of its run.
+/// The largest journal that is searched for the folder of its run.
 const SEARCHED: u64 = 256 << 20;
-/// The times of files are not those of events to the tick, in seconds.
+/// The tolerance in seconds when times of files are compared with times of events.
 const SLACK: f64 = 2.0;
 /// How many runs a message names.
 const NAMED: usize = 3;
@@ -31,9 +31,9 @@ const NAMED: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct OtherRun {
     run_id: String,
-    /// A process holds its journal.
+    /// Whether a process holds the lock of its journal.
     is_living: bool,
-    /// It is a fork of the run.
+    /// Whether it is a fork of the run.
     is_fork: bool,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Others {
 }
 
 impl Others {
-    /// Whether nobody else has used the folder.
+    /// Whether no other run has used the folder.
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
@@ -55,10 +55,11 @@ impl Others {
         named(&living.collect::<Vec<_>>())
     }
 
-    /// What the user of a run that goes on there has to know.
+    /// A message for the user of a run that continues in the folder; none if there is nothing to
+    /// say.
     ///
     /// # Errors
-    /// [`EarlierError::SharedFolder`] if another run works there now.
+    /// [`EarlierError::SharedFolder`] if another run is working there.
     pub(crate) fn check_resume(&self) -> Result<Option<String>, EarlierError> {
         if let Some(other) = self.living() {
             return Err(EarlierError::SharedFolder {
@@ -77,7 +78,7 @@ impl Others {
         }))
     }
 
-    /// What the user of a new run has to know that begins there on purpose.
+    /// A message for the user of a fork, which works in the same folder on purpose.
     pub(crate) fn check_fork(&self) -> Option<String> {
         let other = self.living()?;
         Some(format!(
@@ -115,7 +116,7 @@ fn named(runs: &[&OtherRun]) -> Option<String> {
 }
 
 impl Earlier {
-    /// The other runs in the folder in which this one goes on with `config`.
+    /// The other runs in the folder in which this one continues with `config`.
     pub(crate) async fn others(&self, config: &Config) -> Others {
         let Some(folder) = self.folder(config).filter(|_| !self.is_replay) else {
             return Others::default();
@@ -131,13 +132,13 @@ impl Earlier {
             .unwrap_or_default()
     }
 
-    /// The folder of this machine in which the commands worked, and in which those that run with `config`
-    /// work too; none: they work elsewhere, or it was not recorded.
+    /// The folder of this machine in which the commands worked, and in which commands with `config`
+    /// will work; none if they work elsewhere, or if it was not recorded.
     pub fn folder(&self, config: &Config) -> Option<PathBuf> {
         folder_of_handle(&self.state.environment.handle).filter(|_| !self.is_elsewhere(config))
     }
 
-    /// Whether the flags name another place than the run had.
+    /// Whether the flags name another place than that of the run.
     fn is_elsewhere(&self, config: &Config) -> bool {
         let now = config.redacted();
         let before = self.config();
@@ -153,10 +154,10 @@ impl Earlier {
     }
 }
 
-/// What is looked for.
+/// The parameters of a search for other runs.
 struct Search {
     run_id: String,
-    /// A new run begins: the run itself may go on, too.
+    /// Whether the search is for a fork, so that the earlier run itself may continue, too.
     is_fork: bool,
     /// Unix seconds of the last event of the run.
     since: f64,
@@ -215,7 +216,7 @@ impl Search {
     }
 }
 
-/// The journals of this user's runs, also those that a later run has put aside.
+/// The journals of this user's runs, including those that a later run has renamed.
 fn journals() -> BTreeSet<PathBuf> {
     let mut journals = BTreeSet::new();
     let entries = std::fs::read_dir(runs_folder()).into_iter().flatten();
@@ -242,8 +243,8 @@ pub(super) fn with_put_aside(journal: PathBuf) -> Vec<PathBuf> {
     all
 }
 
-/// The numbers of the files that are locked, as the kernel lists them for this PID namespace: a run that
-/// waits for a command has an old journal. None if it does not tell.
+/// The inode numbers of locked files, as the kernel lists them for this PID namespace: the journal
+/// of a run that waits for a command has an old time. None if the kernel does not list them.
 fn held_files() -> Option<BTreeSet<u64>> {
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     // `1: FLOCK  ADVISORY  WRITE 1234 fd:01:5678 0 EOF`
@@ -271,7 +272,7 @@ fn last_folder(mut file: &File) -> Option<PathBuf> {
         if lines.read_until(b'\n', &mut line).ok()? == 0 {
             return folder_of_handle(&last?);
         }
-        // Behind the number and the time.
+        // The text after the number and the time.
         let head = &line[..line.len().min(100)];
         if head.windows(READY.len()).any(|part| part == READY)
             && let Ok(ready) = serde_json::from_slice::<Ready>(&line)

@@ -1,4 +1,4 @@
-//! The environment of a run that begins from an earlier one: its files are what they were.
+//! The environment of a run that continues from an earlier one: its files are restored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,33 +18,34 @@ pub(crate) struct RestoredPlace {
     pub(crate) inner: Box<dyn Executor>,
     /// The handle of the earlier run's environment, if the new run works in the same one.
     pub(crate) shared: Option<Value>,
-    /// What was changed then.
+    /// The changes at that time.
     pub(crate) patch: Option<String>,
-    /// Goes before the command that prints what is changed now.
+    /// The shell text before the command that prints the current changes.
     pub(crate) prologue: String,
     /// Whether the environment of the earlier run was found.
     pub(crate) is_found: bool,
-    /// The run itself goes on: its files should be there, and are only restored in a new environment.
+    /// Whether the same run continues: its files should still be there, and are restored only in a
+    /// new environment.
     pub(crate) is_resumed: bool,
-    /// Why a new environment takes the place of one that is gone, if a host was killed while it set
-    /// this new one up.
+    /// Why a new environment has replaced one that is gone, if a host was killed while it set up
+    /// the new one.
     pub(crate) unfinished: Option<String>,
     /// Another run has worked in the folder since.
     pub(crate) is_shared: bool,
-    /// The command that prints what is changed where the environment has none of its own.
+    /// The command that prints the changes, for an environment without a command of its own.
     pub(crate) salvage_command: Option<String>,
-    /// Whether `patch` is what that command, or the one of the environment, has printed.
+    /// Whether `patch` is the output of that command, or of the environment's own.
     pub(crate) is_comparable: bool,
-    /// What the set-up of a new environment has returned, which was done at its start.
+    /// The result of the set-up of a new environment, which was done at its start.
     pub(crate) handle: Option<Value>,
 }
 
-/// How long it may take to print what is changed now.
+/// The time limit of printing the current changes.
 const LONGEST: Duration = Duration::from_secs(60);
 
 impl RestoredPlace {
-    /// The environment of a run that goes on. A new one gets its files back; one that is still there is
-    /// used as it is.
+    /// Starts the environment of a continued run. The files of a new environment are restored; an
+    /// environment that still exists is used as it is.
     async fn start_again(
         &mut self,
         context: &Context,
@@ -64,8 +65,8 @@ impl RestoredPlace {
             self.compare(&patch, context).await;
             return Ok(ready);
         }
-        // A host that is killed during the set-up leaves a part of it, which the next one has to know.
-        // The model is told once it has ended.
+        // A host that is killed during the set-up leaves an incomplete one, which the next host has
+        // to know. The model is told when the set-up has ended.
         let begun = Event::EnvironmentReady {
             handle: ready.handle.clone(),
             replaced: ready.replaced.clone(),
@@ -79,7 +80,7 @@ impl RestoredPlace {
         let restored = self.inner.restore(&patch, &self.prologue, &context.stop);
         match restored.await {
             Ok(()) => ready.is_restored = true,
-            // There was nothing to restore.
+            // There is nothing to restore.
             Err(_) if patch.is_empty() && self.inner.salvage_command().is_none() => {}
             Err(error) => context.front.show(&Progress::Warning(&format!(
                 "the files of the earlier environment are not restored: {error}"
@@ -88,7 +89,7 @@ impl RestoredPlace {
         Ok(ready)
     }
 
-    /// Says if somebody else has changed the files.
+    /// Warns if the files have changed since the earlier run.
     async fn compare(&mut self, patch: &str, context: &Context) {
         let own = self.inner.salvage_command();
         let way = match own {
@@ -120,10 +121,10 @@ impl RestoredPlace {
     }
 }
 
-/// How many changed files are named.
+/// How many changed files a message names.
 const NAMED: usize = 3;
 
-/// The files in which two patches differ, in words.
+/// The files in which two patches differ, for a message.
 fn changed_files(before: &str, now: &str) -> String {
     let (before, now) = (by_file(before), by_file(now));
     let all: BTreeSet<&str> = before.keys().chain(now.keys()).copied().collect();
@@ -173,7 +174,7 @@ impl Executor for RestoredPlace {
         let mut ready = self.inner.start(context, known.or(shared.as_ref())).await?;
         if known.is_none() {
             self.is_found = shared.is_some() && ready.replaced.is_none();
-            // The model of the new run has seen no other environment.
+            // The model of the new run has not seen another environment.
             ready.replaced = None;
         }
         Ok(ready)
@@ -187,7 +188,7 @@ impl Executor for RestoredPlace {
             return self.inner.set_up(context).await;
         }
         let handle = match self.is_found {
-            // It was set up for the earlier run.
+            // The set-up was done for the earlier run.
             true => Value::Null,
             false => self.inner.set_up(context).await?,
         };

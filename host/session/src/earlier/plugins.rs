@@ -1,15 +1,15 @@
-//! The plugins of an earlier run: which ones its flags named, and whether they are the same now.
+//! The plugins of an earlier run: which ones its flags named, and whether they are unchanged.
 
 use serde_json::Value;
 
 use super::{Earlier, EarlierError};
 
-/// The word in the journal for the text by which a flag named a plugin.
+/// The key in the journal for the text by which a flag named a plugin.
 pub(crate) const ASKED: &str = "asked";
 
 impl Earlier {
-    /// The plugins that the flags of the run named, in their order, and after them those of `anew` that
-    /// are not among them. What `anew` names may have changed since.
+    /// The plugins that the flags of the run named, in their order, followed by those of `anew`
+    /// that are not among them. Plugins that `anew` names may have changed since.
     pub fn plugins(&mut self, anew: &[String]) -> Vec<String> {
         self.named_anew = anew.to_vec();
         let mut names: Vec<String> = Vec::new();

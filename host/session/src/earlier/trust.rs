@@ -1,4 +1,4 @@
-//! Whether a record may tell the host what to do: a run goes on by a config, in an environment and with
+//! Whether the host may act on a record: a run continues with a config, in an environment and with
 //! actions that this user's hosts have recorded, or with the user's consent.
 
 use std::fmt;
@@ -17,17 +17,18 @@ use mswea_text::harmless;
 use super::{ASKED, Earlier};
 use crate::digests::{DigestFile, Digests};
 
-/// How many characters of a value are shown.
+/// How many characters of a value a message shows.
 const SHOWN: usize = 100;
 
-/// A record that no host of this user has written as it is, and that says what needs the user's consent.
+/// A record that differs from what this user's hosts have recorded, and has values that need the
+/// user's consent.
 #[derive(Debug, thiserror::Error)]
 pub struct UntrustedRecord {
     record: PathBuf,
     run_id: String,
-    /// A host of this user has written another config for this run.
+    /// Whether a host of this user has recorded another config for this run.
     is_edited: bool,
-    /// What needs consent.
+    /// The values that need consent.
     values: Vec<RecordedValue>,
 }
 
@@ -64,7 +65,7 @@ impl fmt::Display for UntrustedRecord {
     }
 }
 
-/// On one line, and no longer than is readable.
+/// A value on one line, shortened.
 fn shown(value: &Value) -> String {
     let text = harmless(&value.to_string());
     match text.char_indices().nth(SHOWN) {
@@ -74,14 +75,15 @@ fn shown(value: &Value) -> String {
 }
 
 impl Earlier {
-    /// Checks that what the host acts on by itself is from this user: the config and the plugins with which
-    /// the run goes on, its environment, and what of its last step is still to run. `layers` is the record's
-    /// config under the user's flags; call it after [`Earlier::plugins`]. Without it, a record is trusted
-    /// like the user's own config.
+    /// Checks that the parts of the record that the host acts on are from this user: the config and
+    /// the plugins with which the run continues, its environment, and the actions of its last step
+    /// that will still run. `layers` is the record's config below the user's flags; must be called
+    /// after [`Earlier::plugins`]. Without this check, a record is trusted like the user's own
+    /// config.
     ///
     /// # Errors
-    /// [`UntrustedRecord`] if the record differs from what was recorded, or was not recorded here and sets
-    /// what needs the user's consent.
+    /// [`UntrustedRecord`] if the record differs from what was recorded, or was not recorded here
+    /// and has values that need the user's consent.
     pub fn check_authority(&self, layers: &Layers) -> Result<(), UntrustedRecord> {
         let digests = self.digests();
         let state = &self.state;
@@ -123,15 +125,15 @@ impl Earlier {
         }
     }
 
-    /// Looks at what it goes on with, and at the last that is recorded, which is another one if its environment
-    /// did not become ready.
+    /// Checks the config with which the run continues, and the last recorded one, which differs if
+    /// its environment did not become ready.
     fn has_known_config(&self, digests: &Digests) -> bool {
         let (kept, state) = (&self.kept, &self.state);
         digests.has_config(&kept.config, &kept.plugins)
             && digests.has_config(&state.config, &state.plugins)
     }
 
-    /// The plugin files that flags of the recorded run named, and those of this one do not.
+    /// The plugin files that flags of the recorded run named, and flags of this one do not.
     fn named_plugins(&self) -> impl Iterator<Item = RecordedValue> {
         let recorded = self.kept.plugins.as_array().into_iter().flatten();
         let mut named: Vec<&str> = recorded.filter_map(|it| it.get(ASKED)?.as_str()).collect();
@@ -143,7 +145,8 @@ impl Earlier {
         })
     }
 
-    /// What the run would take in or run before it asks the model, and no host has recorded.
+    /// Replies and actions that the run would process before it asks the model, and that no host
+    /// has recorded.
     fn unknown_actions(&self, digests: &Digests) -> Vec<RecordedValue> {
         let forked = self.fork.as_ref().map(|fork| phase_of(&fork.events));
         let phase = forked.as_ref().unwrap_or(&self.state.phase);
@@ -175,7 +178,7 @@ impl Earlier {
     }
 }
 
-/// Whether a file's first line, which is damaged, was that of a journal.
+/// Whether the damaged first line of a file was that of a journal.
 pub(super) fn begins_as_journal(path: &Path) -> bool {
     const HEAD: &[u8] = b"{\"seq\":1,";
     let mut head = Vec::new();

@@ -12,7 +12,7 @@ use super::RoleSetup;
 use crate::entries::{self, EntryMatch};
 use crate::{SetupError, origins};
 
-/// The user is told of a compilation that takes longer than this.
+/// A compilation that takes longer is reported to the user.
 const SLOW: Duration = Duration::from_millis(300);
 
 /// A loaded plugin and its name in this run: the key of the `[plugins.NAME]` entry that identifies it
@@ -75,22 +75,35 @@ impl RoleSetup<'_> {
             entry_match,
             asked: None,
         };
-        if let EntryMatch::SameName(key) = &named.entry_match {
-            let entry = &entries[key];
-            // The entry may have the digest of another plugin.
-            named
-                .plugin
-                .pinned(key, entry.sha256.as_deref())
-                .map_err(|error| self.located(error))?;
-            if !(entry.allow_hosts.is_empty() && entry.secrets.is_empty()) {
-                let text = format!(
-                    "the entry `plugins.{key}` grants hosts or secrets, but does not say which file gets them: `{}` has the name `{key}` in its descriptor, and gets none of them; if the entry is meant for this file, add `path = \"{}\"` (or its `sha256`) to the entry",
-                    file(&named.plugin),
-                    file(&named.plugin),
-                );
-                self.context.front.show(&Progress::Warning(&text));
-            }
+        self.check_entry(&named)?;
+        self.report_load(&named);
+        Ok(named)
+    }
+
+    /// Checks an entry that only has the plugin's name, and warns if it grants something.
+    fn check_entry(&self, named: &NamedPlugin) -> Result<(), SetupError> {
+        let EntryMatch::SameName(key) = &named.entry_match else {
+            return Ok(());
+        };
+        let entry = &self.job.config.plugins[key];
+        // The entry may have the digest of another plugin.
+        named
+            .plugin
+            .pinned(key, entry.sha256.as_deref())
+            .map_err(|error| self.located(error))?;
+        if !(entry.allow_hosts.is_empty() && entry.secrets.is_empty()) {
+            let text = format!(
+                "the entry `plugins.{key}` grants hosts or secrets, but does not say which file gets them: `{}` has the name `{key}` in its descriptor, and gets none of them; if the entry is meant for this file, add `path = \"{}\"` (or its `sha256`) to the entry",
+                file(&named.plugin),
+                file(&named.plugin),
+            );
+            self.context.front.show(&Progress::Warning(&text));
         }
+        Ok(())
+    }
+
+    /// Reports a changed file, and a slow compilation.
+    fn report_load(&self, named: &NamedPlugin) {
         if let Some(before) = &named.plugin.changed_from {
             let short = |digest: &str| digest.get(..12).unwrap_or(digest).to_owned();
             tracing::info!(
@@ -105,11 +118,10 @@ impl RoleSetup<'_> {
                 "plugin `{}` was compiled in {:.1} s; {}",
                 named.name,
                 took.as_secs_f64(),
-                loader.next_time()
+                self.runtime.loader().next_time()
             );
             self.context.front.show(&Progress::Warning(&text));
         }
-        Ok(named)
     }
 
     /// The entry of a plugin; none if it has no entry.

@@ -1,4 +1,5 @@
-//! What a plugin is started with: its config, its limits, its seed, and what renders its templates.
+//! The parameters with which a plugin is started: its config, its limits, its seed, and the
+//! renderer of its templates.
 
 use std::sync::Arc;
 
@@ -56,7 +57,7 @@ impl RoleSetup<'_> {
             RoleKind::ObservationFormatter => {
                 json!({ "observation_template": model.observation_template })
             }
-            // `mode` is this plugin's own word: another plugin may use it for something else.
+            // `mode` belongs to this plugin: another plugin may use the same key differently.
             RoleKind::HistoryProcessor
                 if matches!(named.plugin.source, Source::BuiltIn(_))
                     && &*named.plugin.name == CACHE_CONTROL =>
@@ -67,8 +68,9 @@ impl RoleSetup<'_> {
         }
     }
 
-    /// What the plugin is started with. Its config consists of those values of `offer` that its schema
-    /// has properties for, and of the user's `[plugins.NAME.config]`, which goes over them.
+    /// The parameters with which the plugin is started. Its config has the values of `offer` for
+    /// which its schema has properties, and the user's `[plugins.NAME.config]`, which takes
+    /// precedence.
     ///
     /// # Errors
     /// [`SetupError::Plugin`] if the plugin is of another kind, or if the config does not fit its
@@ -129,8 +131,8 @@ impl RoleSetup<'_> {
         })
     }
 
-    /// The plugin's limits. Those of a built-in adapter are at least what the largest response takes
-    /// that `model.max_response_bytes` allows, unless its entry sets them.
+    /// The plugin's limits. Those of a built-in adapter are at least what the largest response
+    /// needs that `model.max_response_bytes` allows, unless its entry sets them.
     fn limits(
         &self,
         named: &NamedPlugin,

@@ -1,4 +1,4 @@
-//! What the record of a run does at which events.
+//! The actions of a run's record at certain events.
 
 use mswea_core::Event;
 

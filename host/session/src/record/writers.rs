@@ -1,5 +1,5 @@
-//! What the runs of a process share to write their trajectories: how many threads write at once, and how
-//! often each run may write.
+//! The share of each run in writing trajectories: how many threads of a process write at once, and
+//! how often each run may write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +13,7 @@ const THREADS: usize = 8;
 /// The shortest pause between two writes of a trajectory.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// The longest pause: what is lost of a trajectory if the host is killed is in the journal.
+/// The longest pause. A killed host loses no data by it, because the journal is complete.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// All runs together write for at most one part in this number of the time of one processor.

@@ -1,4 +1,4 @@
-//! `batch compare`, `batch merge` and `batch export`: what is done with batches that have ended.
+//! `batch compare`, `batch merge` and `batch export`: commands for batches that have ended.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -108,7 +108,7 @@ fn ids(file: &Option<PathBuf>) -> Result<Option<HashSet<String>>, Failure> {
     ids.map_err(failure)
 }
 
-/// Puts batches together.
+/// Merges batches.
 pub fn merge(args: &BatchMergeArgs) -> Result<ExitCode, Failure> {
     let copied = merged(&args.into, &args.parts, args.config_changed).map_err(failure)?;
     output::text(&format!(
@@ -117,7 +117,7 @@ pub fn merge(args: &BatchMergeArgs) -> Result<ExitCode, Failure> {
     ))
 }
 
-/// Writes the runs as data for training.
+/// Writes the runs as training data.
 pub fn export(args: &BatchExportArgs) -> Result<ExitCode, Failure> {
     let state = state(&args.dir)?;
     let resolved = ids(&args.resolved)?;

@@ -1,4 +1,5 @@
-//! The files of a data set, for the commands that name one: those of the Hub are fetched into the cache.
+//! The files of a data set, for the commands that name one; files on the Hub are fetched into the
+//! cache.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ pub(in crate::cli) fn split_rows(subset: &str, split: &str) -> Result<Vec<Object
     }
 }
 
-/// The columns of a data set, which has the same ones everywhere.
+/// The columns of a data set, which are the same in all its files.
 pub(super) fn columns(rows: &[Object]) -> BTreeSet<String> {
     rows.iter().flat_map(|row| row.keys().cloned()).collect()
 }
@@ -50,7 +51,7 @@ fn files(subset: &str, split: &str) -> Result<Vec<PathBuf>, Failure> {
     tokio.block_on(fetching).map_err(failure)
 }
 
-/// The rows of a file of instances; with `split` those of that part of a data set.
+/// The rows of a file of instances; with `split`, the rows of that split of a data set.
 pub(super) fn named_rows(file: &Path, split: Option<&str>) -> Result<Vec<Object>, Failure> {
     let name = file.to_string_lossy();
     match split {
@@ -76,7 +77,7 @@ pub(in crate::cli) fn file_rows(file: &Path) -> Result<Vec<Object>, Failure> {
     }
 }
 
-/// The crate that reads parquet panics at some damaged files.
+/// Catches panics: the crate that reads parquet panics on some damaged files.
 fn read(file: &Path) -> Result<Vec<Object>, Failure> {
     let told = format!(
         "`{}`: it can't be read: it is damaged, and its reader failed; fetch or write it again",

@@ -1,4 +1,4 @@
-//! `batch status` and `batch report`: what a directory of a batch amounts to.
+//! `batch status`, `batch report` and `batch preds`: print the state and the results of a batch.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,10 +17,10 @@ use serde_json::{Map, Value};
 
 use super::run::failure;
 
-/// How many ids are shown.
+/// How many ids are printed.
 const IDS: usize = 20;
 
-/// Looks at a batch. Results that can't be read are named, and the others are shown.
+/// Reads a batch. Warns about results that can't be read, and returns the others.
 pub(super) fn state(dir: &Path) -> Result<FolderState, Failure> {
     let state = FolderState::read(dir).map_err(failure)?;
     for reason in &state.broken {
@@ -37,7 +37,7 @@ pub(super) fn cost_of(line: &StatusLine) -> CostSum {
     }
 }
 
-/// Shows how far a batch is.
+/// Prints the progress of a batch.
 pub fn status(args: &BatchLookArgs) -> Result<ExitCode, Failure> {
     let state = state(&args.dir)?;
     let report = BatchReport::of(&state);
@@ -104,7 +104,7 @@ pub fn status(args: &BatchLookArgs) -> Result<ExitCode, Failure> {
     output::text(&text)
 }
 
-/// Shows what a batch amounts to.
+/// Prints the figures of a batch.
 pub fn report(args: &BatchReportArgs) -> Result<ExitCode, Failure> {
     let state = state(&args.look.dir)?;
     let mut report = BatchReport::of(&state);
@@ -185,13 +185,13 @@ fn row(text: &mut String, line: &StatusLine, done: usize) {
     );
 }
 
-/// Prints the predictions in the forms of SWE-bench.
+/// Prints the predictions in the formats of SWE-bench.
 pub fn preds(args: &BatchPredsArgs) -> Result<ExitCode, Failure> {
     let state = state(&args.dir)?;
     let preds = Predictions::open(&args.dir, &state.model).map_err(failure)?;
     let is_of_swe_agent = args.dir.join("run_batch.config.yaml").exists();
     let mut preds = preds.of_begun(is_of_swe_agent);
-    // Workers write results only.
+    // Workers write results only, and no predictions.
     preds.renew(std::iter::empty(), state.results.iter());
     let has_patch = |entry: &Value| {
         entry["model_patch"]
@@ -214,7 +214,7 @@ fn json_of(value: &impl Serialize) -> Result<Value, Failure> {
     serde_json::to_value(value).map_err(|error| Failure::new(ExitCode::Failed, error.to_string()))
 }
 
-/// The jobs of a batch, and what to do about those that do not begin by themselves.
+/// The jobs of a batch, and remedies for those that do not begin by themselves.
 fn queue_text(queue: &Result<Vec<QueueLine>, BatchError>) -> String {
     let lines = match queue {
         Ok(lines) => lines,

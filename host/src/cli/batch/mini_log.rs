@@ -1,5 +1,6 @@
-//! `minisweagent.log` of `swebench`: what happens to the batch, in the lines of mini-swe-agent's log. What it
-//! tells too has its words, because users search for them. A thread of its own writes, for a disk may be slow.
+//! `minisweagent.log` of `swebench`: the progress of the batch in the format of mini-swe-agent's
+//! log, and with its wording where it logs the same event, because users search for these words. A
+//! thread of its own writes the file, because a disk may be slow.
 
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
@@ -25,27 +26,27 @@ const NAME: &str = "minisweagent.log";
 const BATCH: &str = "minisweagent";
 const ENVIRONMENT: &str = "minisweagent.environment";
 
-/// The log of a call.
+/// The log of one call of the command.
 pub(super) struct MiniLog {
     folder: PathBuf,
-    /// As `-c` names them.
+    /// The configs as `-c` names them.
     configs: Vec<String>,
-    /// Lines from before the folder was checked: until then nothing is written.
+    /// Lines from before the folder was checked: until then, no file is written.
     held: Mutex<Vec<String>>,
     writer: Mutex<Option<LogWriter>>,
 }
 
-/// The thread that writes.
+/// The thread that writes the log.
 struct LogWriter {
-    /// The watcher has another one, which ends with the batch.
+    /// The watcher has a clone, which is dropped at the end of the batch.
     work: Sender<LogWork>,
     thread: JoinHandle<io::Result<()>>,
 }
 
-/// What is to be written.
+/// A line to be written.
 enum LogWork {
     Line(String),
-    /// If this trajectory is there: that it was saved.
+    /// If this trajectory exists: the line that it was saved.
     Saved(PathBuf),
     End,
 }
@@ -60,7 +61,7 @@ impl MiniLog {
         }
     }
 
-    /// A line from before the batch begins.
+    /// Logs a line from before the batch begins.
     pub(super) fn note(&self, text: &str) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.push(line(BATCH, "INFO", &text));
@@ -110,7 +111,7 @@ impl MoreFiles for MiniLog {
             // If the thread has ended, it has ended with an error.
             let _ = writer.work.send(LogWork::End);
             if let Ok(Err(error)) = writer.thread.join() {
-                // The results are elsewhere.
+                // The results are not affected.
                 output::warning(&format!("`{NAME}` is not complete: {error}"));
             }
         }
@@ -118,7 +119,7 @@ impl MoreFiles for MiniLog {
     }
 }
 
-/// Writes what comes, to the end.
+/// Writes lines until the end of the batch.
 fn keep(mut file: File, held: &[String], works: &Receiver<LogWork>) -> io::Result<()> {
     file.write_all(held.concat().as_bytes())?;
     while let Ok(work) = works.recv() {
@@ -135,7 +136,7 @@ fn keep(mut file: File, held: &[String], works: &Receiver<LogWork>) -> io::Resul
     Ok(())
 }
 
-/// A line as Python's `logging` writes it; the time is UTC.
+/// A line in the format of Python's `logging`; the time is UTC.
 fn line(logger: &str, level: &str, text: &dyn Display) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let time = mswea_export::iso(now.unwrap_or_default().as_secs_f64()).unwrap_or_default();
@@ -148,7 +149,7 @@ fn line(logger: &str, level: &str, text: &dyn Display) -> String {
     )
 }
 
-/// Tells the front and the log.
+/// Passes events to the front and the log.
 struct LogWatcher {
     front: Arc<BatchFront>,
     folder: PathBuf,
@@ -156,7 +157,7 @@ struct LogWatcher {
 }
 
 impl LogWatcher {
-    // If the thread has ended, the end of the batch says why.
+    // If the thread has ended, its error is reported at the end of the batch.
     fn log(&self, logger: &str, level: &str, text: &dyn Display) {
         let _ = self.work.send(LogWork::Line(line(logger, level, text)));
     }

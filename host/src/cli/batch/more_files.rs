@@ -1,4 +1,4 @@
-//! The files of a command that has some beside those of a batch.
+//! The additional files of a command that runs a batch.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use mswea_batch::{BatchResult, BatchWatcher};
 use crate::cli::front::BatchFront;
 use crate::cli::output::Failure;
 
-/// How a batch begins.
+/// The state of a batch at its beginning.
 pub(in crate::cli) struct BatchStart<'a> {
-    /// The results that there are already.
+    /// The results that already exist.
     pub(in crate::cli) done: &'a [BatchResult],
-    /// How many instances are run.
+    /// How many instances will be run.
     pub(in crate::cli) left: usize,
-    /// How many entries `preds.json` has, if they are not redone.
+    /// How many entries of `preds.json` are kept.
     pub(in crate::cli) predicted: usize,
 }
 
-/// The files of a command that has some beside those of a batch.
+/// Writes the additional files of a command that runs a batch.
 pub(in crate::cli) trait MoreFiles {
     /// The name of the model in the predictions, if it is not that of the config.
     fn model_name(&self) -> Option<String>;
@@ -26,12 +26,12 @@ pub(in crate::cli) trait MoreFiles {
         false
     }
 
-    /// The batch begins. The watcher is told what happens further, and tells `front`.
+    /// The batch begins. The returned watcher gets its further events, and passes them to `front`.
     fn begin(
         &self,
         start: &BatchStart<'_>,
         front: Arc<BatchFront>,
     ) -> Result<Arc<dyn BatchWatcher>, Failure>;
-    /// The batch has ended: what is left is written.
+    /// The batch has ended: writes the remaining data.
     fn end(&self) -> Result<(), Failure>;
 }

@@ -1,4 +1,4 @@
-//! `batch run`: from flags to a batch that is worked on.
+//! `batch run`: makes a batch from flags, and works on it.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -26,17 +26,17 @@ use mswea_plugin_host::Cache;
 use mswea_session::Runtime;
 use mswea_template::Templates;
 
-/// How often there is a line.
+/// The interval between lines about the progress.
 const NOW_AND_THEN: Duration = Duration::from_secs(10);
-/// How often the table on a terminal is drawn anew.
+/// The interval at which the table on a terminal is redrawn.
 pub(super) const FRAME: Duration = Duration::from_millis(500);
 
-/// What differs between the commands that run batches.
+/// The differences between the commands that run batches.
 pub(in crate::cli) struct BatchPlan<'a> {
     pub(in crate::cli) dir: &'a Path,
     /// The directory, if it is open already.
     pub(in crate::cli) opened: Option<BatchFolder>,
-    /// Of the file, if one is named; else those of the directory are worked on.
+    /// The instances of the file, if one is named; otherwise those of the directory.
     pub(in crate::cli) instances: Option<Vec<BatchInstance>>,
     pub(in crate::cli) select: &'a SelectArgs,
     pub(in crate::cli) redo: Redo,
@@ -46,18 +46,18 @@ pub(in crate::cli) struct BatchPlan<'a> {
     pub(in crate::cli) sources: BatchSources,
     /// Whether the files are those of mini-swe-agent's `swebench`.
     pub(in crate::cli) swebench: bool,
-    /// Files beside those of a batch.
+    /// Writes additional files.
     pub(in crate::cli) files: Option<&'a dyn MoreFiles>,
-    /// What takes the place of a single run for each instance.
+    /// Replaces the single run of each instance.
     pub(in crate::cli) course: Option<Arc<dyn InstanceCourse>>,
     pub(in crate::cli) completion: Option<Arc<dyn TaskCompletion>>,
 }
 
-/// What the configs of the instances are made of.
+/// The sources of the configs of the instances.
 pub(in crate::cli) enum BatchSources {
-    /// One config for all.
+    /// One config for all instances.
     Common(Sources),
-    /// Each instance's own, by its id.
+    /// A config for each instance, by its id.
     Own(Vec<(String, Sources)>),
 }
 
@@ -95,7 +95,7 @@ pub(in crate::cli) fn failure(error: BatchError) -> Failure {
     }
 }
 
-/// Flags of a run that have no meaning for many runs are not ignored.
+/// Refuses flags of a run that have no meaning for many runs.
 pub(super) fn check_flags(run: &RunArgs, no_output: bool) -> Result<(), Failure> {
     let given = [
         (
@@ -138,7 +138,7 @@ pub(super) fn sources(run: &RunArgs) -> Sources {
     }
 }
 
-/// The chosen instances of these rows. `said` is told what was left out.
+/// The selected instances of these rows. `said` gets messages about those that were left out.
 pub(super) fn instances(
     rows: Vec<Object>,
     mut templates: FieldTemplates,
@@ -200,14 +200,14 @@ pub(super) fn redo(args: &BatchRunArgs) -> Redo {
     }
 }
 
-/// Opens the directory, and works on it to the end.
+/// Opens the directory, and works on the batch until its end.
 pub(in crate::cli) fn work_on(mut plan: BatchPlan<'_>) -> Result<ExitCode, Failure> {
     limits::raise_open_files();
     let tokio = output::runtime_for_many()?;
     let runtime =
         Arc::new(Runtime::new((!plan.run.no_cache).then(Cache::of_user).flatten()).sweeping());
-    let last_words = runtime.clone();
-    panics::on_panic(move || last_words.last_words());
+    let saving = runtime.clone();
+    panics::on_panic(move || saving.save_current_runs());
     let code = tokio.block_on(async {
         let stop = signals::stop()?;
         let code = opened(&mut plan, runtime.clone(), &stop).await;
@@ -223,7 +223,7 @@ async fn opened(
     runtime: Arc<Runtime>,
     stop: &Stop,
 ) -> Result<ExitCode, Failure> {
-    // Wrong flags and configs are found before a file is written.
+    // Wrong flags and configs must be reported before a file is written.
     let known = match &plan.instances {
         Some(instances) => instances.clone(),
         None => {
@@ -257,7 +257,7 @@ async fn opened(
         .map_err(failure)?;
     let ids: Vec<String> = known
         .iter()
-        // Entries of mini-swe-agent have no result here.
+        // Entries of mini-swe-agent have no result in this host's files.
         .filter(|it| {
             let is_ours = || plan.redo.failed && plan.dir.join(&it.id).join("result.json").exists();
             !plan.swebench || plan.redo.existing || !predictions.has(&it.id) || is_ours()
@@ -318,7 +318,8 @@ async fn opened(
     Ok(code)
 }
 
-/// A status that no instance has may be misspelt, or all of them have been run again.
+/// Warns about a status that no instance has: it may be misspelt, or all such instances have
+/// already been run again.
 fn warn_of_statuses(folder: &BatchFolder, redo: &Redo) -> Result<(), Failure> {
     if redo.statuses.is_empty() {
         return Ok(());
@@ -336,7 +337,8 @@ fn warn_of_statuses(folder: &BatchFolder, redo: &Redo) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the runs of a batch have in common, and as the directory keeps it.
+/// The settings that the runs of a batch have in common; the directory's own values take
+/// precedence.
 pub(super) async fn job(
     config: BatchConfig,
     run: &RunArgs,
@@ -387,7 +389,7 @@ fn batch_limits(work: &WorkArgs) -> BatchLimits {
     }
 }
 
-/// Waits for the end of the work, with a line now and then.
+/// Waits for the end of the work, and prints the progress meanwhile.
 async fn watched(
     working: impl Future<Output = BatchEnd>,
     front: &BatchFront,
@@ -421,7 +423,7 @@ async fn watched(
     }
 }
 
-/// Says how it has ended.
+/// Prints how the batch ended, and returns the exit code.
 fn conclude(plan: &BatchPlan<'_>, front: &BatchFront, end: &BatchEnd) -> ExitCode {
     let (why, code) = match &end.why {
         // mini-swe-agent's exit code does not depend on the results.

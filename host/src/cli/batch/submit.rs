@@ -47,7 +47,7 @@ const OWN_SWITCHES: &[&str] = &[
     "--config-changed",
 ];
 
-/// The variables that workers need: where the program finds its own files.
+/// The variables that workers need, by which the program finds its own files.
 const VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
@@ -57,7 +57,7 @@ const VARIABLES: &[&str] = &[
     "XDG_CACHE_HOME",
 ];
 
-/// Makes the directory of a batch and has an engine start its workers.
+/// Makes the directory of a batch, and has an engine start its workers.
 pub fn submit(args: &BatchSubmitArgs) -> Result<ExitCode, Failure> {
     let batch = &args.batch;
     check_flags(&batch.run, true)?;

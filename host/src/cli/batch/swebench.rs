@@ -111,7 +111,7 @@ fn templates(rows: &[Object]) -> FieldTemplates {
     }
 }
 
-/// The flags, with the preset of mini-swe-agent's command.
+/// The flags, with the preset of mini-swe-agent's command as the default.
 fn with_preset(run: &RunArgs) -> RunArgs {
     let mut flags = run.clone();
     let names_config = |spec: &String| !spec.contains('=') || Path::new(spec).exists();

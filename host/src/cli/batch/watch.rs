@@ -1,4 +1,5 @@
-//! `batch watch`: how far a batch is, from any terminal, drawn anew as it goes. All of it comes from the directory.
+//! `batch watch`: shows the progress of a batch on any terminal, redrawn at intervals, from the
+//! files of its directory.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -16,9 +17,9 @@ use crate::cli::exit::ExitCode;
 use crate::cli::front::{ResultRate, clock, progress_line};
 use crate::cli::output::{self, Failure};
 
-/// How often it looks.
+/// The interval between readings of the directory.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How often there is a line without a terminal.
+/// The interval between lines without a terminal.
 const LINE: Duration = Duration::from_secs(30);
 
 /// Shows a batch until all its instances have results, or until it is interrupted.
@@ -65,7 +66,7 @@ fn size() -> (usize, usize) {
     })
 }
 
-/// The lines, at most `rows`.
+/// At most `rows` lines about the progress.
 fn lines(dir: &Path, state: &FolderState, rate: Option<f64>, rows: usize) -> Vec<String> {
     let report = BatchReport::of(state);
     let line = progress_line(
@@ -104,7 +105,7 @@ fn lines(dir: &Path, state: &FolderState, rate: Option<f64>, rows: usize) -> Vec
     lines
 }
 
-/// An instance that was begun: how long ago, and when something was recorded last.
+/// An instance that was begun: the time since its beginning, and since its last event.
 fn running(dir: &Path, id: &str, now: f64) -> String {
     let text = mswea_text::one_line(id);
     let journal = FolderState::journal(dir, id);

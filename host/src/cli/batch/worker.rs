@@ -1,4 +1,4 @@
-//! `batch worker`: one of many that share the directory of a batch.
+//! `batch worker`: one of many processes that share the directory of a batch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,11 @@ use mswea_core::{Stop, StopSource};
 use mswea_plugin_host::Cache;
 use mswea_session::Runtime;
 
-/// How often there is a line.
+/// The interval between lines about the progress.
 const NOW_AND_THEN: Duration = Duration::from_secs(60);
 
-/// Workers begin at different places of the manifest: a prime far from usual counts.
+/// The distance in the manifest between the beginnings of two workers: a prime that is no multiple
+/// or part of usual counts.
 const STRIDE: usize = 7919;
 
 /// The variable with the number of an element of Slurm's array.
@@ -40,8 +41,8 @@ pub fn worker(args: &BatchWorkerArgs) -> Result<ExitCode, Failure> {
     let tokio = output::runtime_for_many()?;
     let cache = (!args.run.no_cache).then(Cache::of_user).flatten();
     let runtime = Arc::new(Runtime::new(cache).sweeping());
-    let last_words = runtime.clone();
-    panics::on_panic(move || last_words.last_words());
+    let saving = runtime.clone();
+    panics::on_panic(move || saving.save_current_runs());
     let code = tokio.block_on(async {
         let (source, stop) = StopSource::new();
         signals::watch(source).context("can't watch for signals")?;
@@ -129,7 +130,7 @@ async fn watched(working: impl Future<Output = BatchEnd>, front: &BatchFront) ->
     }
 }
 
-/// Says how it has ended.
+/// Prints how the work ended, and returns the exit code.
 fn conclude(args: &BatchWorkerArgs, front: &BatchFront, end: &BatchEnd) -> ExitCode {
     let (why, code) = match &end.why {
         BatchWhy::Finished if end.failed == 0 => ("finished", ExitCode::Submitted),

@@ -34,7 +34,7 @@ fn probe(name: &'static str, state: ProbeState, detail: impl Into<String>, remed
     }
 }
 
-/// Runs a command as a run would.
+/// Runs a command in the same way as a run does.
 pub(super) async fn local(guard: Option<&Path>) -> Probe {
     let missing = |detail: String| {
         let remedy = "make room for processes and files (`ulimit -a`, `df`), and check that `/bin/sh` exists";
@@ -58,7 +58,7 @@ pub(super) async fn local(guard: Option<&Path>) -> Probe {
     probe(LOCAL, ProbeState::Works, detail, "")
 }
 
-/// The shell that commands are written for.
+/// The shell for which commands are written.
 pub(super) fn interpreter(path: &OsStr) -> Probe {
     const NAME: &str = "interpreter";
     let sh = Path::new("/bin/sh");
@@ -154,7 +154,7 @@ pub(super) fn guardian(program: Option<&Path>) -> Probe {
     }
 }
 
-/// How the kernel limits groups of processes, which containers with limits need.
+/// The version of control groups, which containers with limits need.
 pub(super) fn cgroups(root: &Path) -> Probe {
     const NAME: &str = "cgroups";
     let folder = root.join("sys/fs/cgroup");
@@ -191,7 +191,7 @@ pub(super) fn cgroups(root: &Path) -> Probe {
     )
 }
 
-/// Where compiled plugins are kept, and whether that is safe.
+/// The folder of compiled plugins, and whether its use is safe.
 pub(super) fn cache(folder: Option<&Path>, kept: &CacheUse) -> Probe {
     const NAME: &str = "cache";
     if let CacheUse::None(why) = kept {
@@ -243,7 +243,7 @@ pub(super) fn cache(folder: Option<&Path>, kept: &CacheUse) -> Probe {
     }
 }
 
-/// Where temporary files go.
+/// The folder of temporary files.
 pub(super) fn temporary(folder: &Path) -> Probe {
     const NAME: &str = "temporary";
     let shown = folder.display();

@@ -1,4 +1,4 @@
-//! The checks of `self check` that `doctor` does not have: the program that is installed.
+//! The checks of `self check` that `doctor` does not have: they are about the installed program.
 
 use std::path::Path;
 
@@ -49,7 +49,7 @@ fn file() -> Probe {
     )
 }
 
-/// Loads each plugin that is inside, which has it describe itself.
+/// Loads each built-in plugin, which calls its `describe`.
 fn plugins(runtime: &Runtime) -> Probe {
     let loader = Loader::new(Cache::of_user());
     let all = builtin::all();

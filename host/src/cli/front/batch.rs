@@ -1,5 +1,5 @@
-//! The front of a batch: without a terminal for each instance, so calm: a line for what matters, a line
-//! now and then, and with `--json` every event with the id of its instance.
+//! The front of a batch. It shows no single steps: it prints a line for important events, a line
+//! about the progress at intervals, and with `--json` every event with the id of its instance.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,50 +20,50 @@ use super::{Look, json, lock};
 use crate::cli::args::DisplayArgs;
 use crate::cli::exit::ExitCode;
 
-/// A batch of so few instances has a line for each.
+/// With at most so many instances, a line is printed for each.
 const FEW: usize = 100;
-/// How much of an error is shown in a line.
+/// How many characters of an error a line shows.
 const ERROR: usize = 200;
 
 /// Shows a batch.
 pub struct BatchFront {
-    /// Whether there is a table on the terminal, which is drawn anew.
+    /// Whether a table is drawn on the terminal.
     has_table: bool,
     json: Option<Mutex<Sink>>,
     display: DisplayArgs,
     view: Mutex<BatchView>,
 }
 
-/// What is shown of it.
+/// The displayed data of a batch.
 struct BatchView {
-    /// Instances of this call.
+    /// The number of instances of this call.
     all: usize,
     done: usize,
-    /// By exit status.
+    /// The number of ended instances by exit status.
     ends: BTreeMap<String, usize>,
-    /// The instances that run.
+    /// The instances that are running.
     running: BTreeMap<String, RunningView>,
-    /// Of all replies.
+    /// The cost of all replies.
     cost: CostSum,
-    /// Dollars of those that are done.
+    /// Dollars of the instances that have ended.
     of_done: f64,
     rate: ResultRate,
     begun: Instant,
-    /// What the last line now and then said.
+    /// The last line about the progress.
     told: String,
 }
 
-/// What is shown of an instance that runs.
+/// The displayed data of a running instance.
 struct RunningView {
     since: Instant,
     step: u32,
     cost: CostSum,
-    /// What it does: the last command, or a preparation.
+    /// Its current activity: the last command, or a preparation.
     what: String,
 }
 
 impl BatchFront {
-    /// The front that the flags ask for, for so many instances.
+    /// The front according to the flags, for so many instances.
     pub fn new(display: DisplayArgs, all: usize) -> Self {
         let look = Look::detect(display.verbose);
         let lost = if display.json {
@@ -95,8 +95,8 @@ impl BatchFront {
         }
     }
 
-    /// Says how many instances of how many have a result already, and if that is all, how they have ended and
-    /// `place`, where the results are.
+    /// Prints how many of all instances already have a result. If all have one, prints also their
+    /// exit statuses, and `place`, the place of the results.
     pub fn already(&self, (count, of): (usize, usize), results: &[BatchResult], place: &str) {
         let text = format!("{count} of {of} instances have a result already");
         if self.has_instances() {
@@ -111,7 +111,7 @@ impl BatchFront {
             cost.add(result.cost);
         }
         let mut parts = vec![text];
-        // None are those of another program in `preds.json`.
+        // None of them: the entries are those of another program in `preds.json`.
         if !results.is_empty() {
             parts.extend([statuses(&ends).join(", "), cost.text()]);
         }
@@ -119,12 +119,12 @@ impl BatchFront {
         self.warn(&parts.join(" · "));
     }
 
-    /// Whether this call has anything to run.
+    /// Whether this call has instances to run.
     pub fn has_instances(&self) -> bool {
         lock(&self.view).all > 0
     }
 
-    /// Why data is missing on stdout, if it is.
+    /// The error of stdout, if data could not be written to it.
     pub fn take_output_error(&self) -> Option<io::Error> {
         lock(self.json.as_ref()?).take_error()
     }
@@ -135,33 +135,33 @@ impl BatchFront {
         }
     }
 
-    /// What an instance does, for the table.
+    /// Sets the activity of an instance, for the table.
     fn does(&self, id: &str, what: &str) {
         if let Some(running) = lock(&self.view).running.get_mut(id) {
             running.what = short(what);
         }
     }
 
-    /// A line for people.
+    /// Prints a line for users.
     fn line(&self, text: &str) {
         if self.json.is_none() && !self.display.quiet {
             say(&format!("{text}\n"));
         }
     }
 
-    /// A line for people about something unusual.
+    /// Prints a line for users about something unusual.
     fn warn(&self, text: &str) {
         if self.json.is_none() {
             say(&format!("{text}\n"));
         }
     }
 
-    /// Whether there is a table on the terminal.
+    /// Whether a table is drawn on the terminal.
     pub fn has_table(&self) -> bool {
         self.has_table
     }
 
-    /// Draws the table anew.
+    /// Redraws the table.
     pub fn draw(&self) {
         let mut view = lock(&self.view);
         let done = view.done;
@@ -171,7 +171,7 @@ impl BatchFront {
         outlet::show_below(&lines);
     }
 
-    /// The line now and then: nothing if nothing has changed, or if there is a table.
+    /// Prints a line about the progress, unless nothing has changed, or a table is drawn.
     pub fn now_and_then(&self) {
         if self.has_table {
             return;
@@ -184,7 +184,7 @@ impl BatchFront {
         }
     }
 
-    /// How it has ended, as the last line and the last event.
+    /// Prints how the batch ended, as the last line and the last event.
     pub fn ended(&self, why: &str, left: usize, code: ExitCode) {
         if self.has_table {
             outlet::show_below(&[]);
@@ -220,8 +220,8 @@ fn statuses(ends: &BTreeMap<String, usize>) -> Vec<String> {
 }
 
 impl BatchView {
-    /// The lines of the table, on a terminal of so many lines: it takes at most half of them, and those that run
-    /// for the longest time are in it.
+    /// The lines of the table, for a terminal of so many rows: at most half of them. It contains
+    /// the instances that have been running for the longest time.
     fn table(&self, rows: usize) -> Vec<String> {
         let rate = self.rate.per_second();
         let mut lines = vec![progress_line(
@@ -398,7 +398,7 @@ impl BatchWatcher for BatchFront {
     }
 }
 
-/// The first words of an error, or of a command.
+/// The first words of an error or a command.
 fn short(error: &str) -> String {
     let line = one_line(error.lines().next().unwrap_or_default()).to_string();
     match line.char_indices().nth(ERROR) {

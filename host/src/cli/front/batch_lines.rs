@@ -1,4 +1,4 @@
-//! The lines about a batch that `batch run` and `batch watch` have in common.
+//! The lines about a batch that `batch run` and `batch watch` share.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use super::words::dollars_text;
 
-/// The rate is that of the last minutes.
+/// The time over which the rate is measured.
 const RECENT: Duration = Duration::from_secs(300);
 const BAR: usize = 30;
 
-/// How many results come in a time.
+/// The number of results per time.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct ResultRate(VecDeque<(Instant, usize)>);
 
 impl ResultRate {
-    /// There are `done` results now.
+    /// Records that there are `done` results now.
     pub(in crate::cli) fn see(&mut self, done: usize) {
         self.0.push_back((Instant::now(), done));
         while self.0.len() > 2 && self.0.front().is_some_and(|it| it.0.elapsed() > RECENT) {
@@ -23,7 +23,7 @@ impl ResultRate {
         }
     }
 
-    /// Results in a second; none if there are too few to tell.
+    /// Results per second; none if there are too few for an estimate.
     #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
     pub(in crate::cli) fn per_second(&self) -> Option<f64> {
         let (first, last) = (self.0.front()?, self.0.back()?);
@@ -35,7 +35,7 @@ impl ResultRate {
 /// A sum of costs, some of which may be unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::cli) struct CostSum {
-    /// Of those that are known.
+    /// The sum of the known costs.
     pub(in crate::cli) dollars: f64,
     pub(in crate::cli) count: usize,
     pub(in crate::cli) unknown: usize,
@@ -48,7 +48,7 @@ impl CostSum {
         self.unknown += usize::from(cost.is_none());
     }
 
-    /// None if no cost is known.
+    /// The sum; none if no cost is known.
     pub(in crate::cli) fn known(&self) -> Option<f64> {
         (self.count == 0 || self.unknown < self.count).then_some(self.dollars)
     }
@@ -62,8 +62,9 @@ impl CostSum {
     }
 }
 
-/// A bar, the results, the cost so far and projected, the rate, and when all are done. `cost`: of those that are
-/// `done`, and of those that run; `of_done`: of the former alone.
+/// A bar, the number of results, the cost so far and in all, the rate, and the estimated time of
+/// the end. `cost` includes the instances that are `done` and those that run; `of_done` only the
+/// former.
 #[allow(clippy::cast_precision_loss, reason = "figures for people")]
 pub(in crate::cli) fn progress_line(
     done: usize,

@@ -1,16 +1,17 @@
-//! Lines that stay at the end of stderr and are drawn anew: the table of a batch. What is said meanwhile
-//! appears above them.
+//! Lines that stay at the end of stderr and are redrawn: the table of a batch. Other output appears
+//! above them.
 
 use std::sync::Mutex;
 
 use super::lock;
 use super::wrap::{cut, width};
 
-/// The terminal shows what is between these at once (DEC mode 2026); others ignore them.
+/// The terminal shows the output between these marks in one step (DEC mode 2026); other terminals
+/// ignore them.
 const BEGIN_FRAME: &str = "\x1b[?2026h";
 const END_FRAME: &str = "\x1b[?2026l";
 
-/// The lines as they are on the screen.
+/// The lines that are on the screen.
 static SHOWN: Mutex<ShownRows> = Mutex::new(ShownRows { rows: Vec::new() });
 
 struct ShownRows {
@@ -30,7 +31,7 @@ pub(super) fn above(text: &str, write: impl FnOnce(&str)) {
     }
 }
 
-/// Shows these lines in place of those that are there; none: nothing is left of them.
+/// Replaces the lines; with an empty list, they are only removed.
 pub(super) fn show(lines: &[String], write: impl FnOnce(&str)) {
     let mut shown = lock(&SHOWN);
     let columns = columns();
@@ -58,11 +59,13 @@ fn columns() -> usize {
 }
 
 impl ShownRows {
-    /// Moves to their beginning and clears them. A terminal that became narrower has broken them.
+    /// The sequence that moves to their beginning and clears them. A terminal that became narrower
+    /// has wrapped them.
     fn erased(&self, columns: usize) -> String {
         let rows = self.rows.iter();
         let rows: usize = rows.map(|row| width(row, 0).div_ceil(columns).max(1)).sum();
-        // Line by line: at the top of the screen, tmux keeps what is cleared at once.
+        // Line by line, because at the top of the screen tmux keeps lines that are cleared in one
+        // step.
         "\x1b[A\x1b[2K".repeat(rows) + if rows > 0 { "\r" } else { "" }
     }
 

@@ -8,7 +8,7 @@ use mswea_core::{Message, Part};
 /// Data up to this many characters are shown, because a person may have written them.
 const SHOWN: usize = 64;
 
-/// The text with how many characters there are in place of the data of its `data:` URLs.
+/// The text with the number of characters in place of the data of its `data:` URLs.
 pub(super) fn brief(text: &str) -> Cow<'_, str> {
     const HEAD: &str = "data:";
     const BASE64: &str = ";base64,";
@@ -20,7 +20,7 @@ pub(super) fn brief(text: &str) -> Cow<'_, str> {
         at = begin;
         let rest = &text[begin..];
         let head = rest.find(|c: char| !is_of_type(c)).unwrap_or(rest.len());
-        // The type and its parameters, up to the mark of data in letters.
+        // The type and its parameters, up to the mark of base64.
         let Some(data) = rest[..head].find(BASE64).map(|mark| mark + BASE64.len()) else {
             continue;
         };
@@ -49,7 +49,7 @@ fn is_base64(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '-' | '_')
 }
 
-/// The text of a message, with its images named where they stand.
+/// The text of a message, with names in place of its images.
 pub(super) fn with_images(message: &Message) -> String {
     let mut out = String::new();
     for part in &message.content {

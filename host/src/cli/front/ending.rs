@@ -24,7 +24,7 @@ pub(super) fn submission_text(submission: &str, look: Look) -> Cow<'_, str> {
     }
 }
 
-/// The exit status, coloured by what it means.
+/// The exit status, in a colour for its meaning.
 pub(super) fn verdict(end: &End, exit_status: &str, look: Look) -> String {
     let colour = match ExitCode::from(end) {
         ExitCode::Submitted => Colour::Green,

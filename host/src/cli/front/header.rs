@@ -21,8 +21,8 @@ pub struct RunHeader {
 const LONGEST_LAYER: usize = 60;
 
 impl RunHeader {
-    /// The header of a run. `folder` is where the commands of an earlier run started, in which the run
-    /// goes on; none: where the config says. `home` is the folder that is shown as `~`.
+    /// The header of a run. `folder` is the folder of an earlier run's commands, in which this run
+    /// continues; none: the configured folder. `home` is the folder that is shown as `~`.
     pub fn new(
         config: &Config,
         layers: &Layers,
@@ -38,7 +38,7 @@ impl RunHeader {
             Some(address) => format!("{name} at {address}"),
             None => name.to_owned(),
         };
-        // Flags are not shown, because the user has just typed them.
+        // Flags are left out, because the user has just typed them.
         let named = layers
             .names()
             .iter()

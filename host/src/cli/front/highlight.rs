@@ -1,5 +1,6 @@
-//! Shell commands and Markdown in the terminal's 16 colours. Nothing of the text is changed, left out or
-//! moved: between its characters there are only changes of the colour. The text is harmless already.
+//! Colours shell commands and Markdown with the terminal's 16 colours. The text itself is
+//! unchanged: only colour sequences are inserted between its characters. The text must already be
+//! free of control sequences.
 
 use super::Look;
 use super::look::Colour;
@@ -10,14 +11,14 @@ const KEYWORDS: [&str; 14] = [
     "time", "!",
 ];
 
-/// Where in a command the text is.
+/// The syntactic place in a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum ShellPlace {
     #[default]
     Words,
-    /// In a text in these quotes.
+    /// Inside these quotes.
     Quotes(char),
-    /// In a here-document that ends with this line.
+    /// Inside a here-document that ends with this line.
     Document(String),
 }
 
@@ -26,13 +27,13 @@ enum ShellPlace {
 pub(super) struct ShellPaint {
     look: Look,
     place: ShellPlace,
-    /// Whether the next word is the name of a command.
+    /// Whether the next word is a command's name.
     is_name: bool,
-    /// Whether the next character may begin a word: only there `#` begins a comment.
+    /// Whether a word may begin at the next character: only there, `#` begins a comment.
     is_start: bool,
-    /// The last character is a backslash, which joins the next line to this one.
+    /// Whether the last character was a backslash, which joins the next line to this one.
     is_joined: bool,
-    /// How many parentheses are open since `((`: `<<` is a shift there.
+    /// The number of open parentheses since `((`, where `<<` is a shift.
     arithmetic: usize,
     /// The end of the here-document that begins with the next line.
     document: Option<String>,
@@ -51,7 +52,7 @@ impl ShellPaint {
         }
     }
 
-    /// A part of a line. Where a line is broken, its blanks are left out.
+    /// Colours a part of a line. Where a line is wrapped, its blanks are left out.
     pub fn piece(&mut self, text: &str) -> String {
         if !self.look.colour {
             return text.to_owned();
@@ -67,7 +68,7 @@ impl ShellPaint {
             return self.look.paint(Colour::Green, text);
         }
         if std::mem::take(&mut self.is_joined) {
-            // The blank that was left out is a part of the word.
+            // The blank that was left out belongs to the word.
             self.is_start = false;
         }
         while !rest.is_empty() {
@@ -88,7 +89,7 @@ impl ShellPaint {
         out
     }
 
-    /// The line has ended.
+    /// Ends a line.
     pub fn end_line(&mut self) {
         if self.place == ShellPlace::Words && !std::mem::take(&mut self.is_joined) {
             self.is_name = true;
@@ -173,7 +174,7 @@ impl ShellPaint {
     }
 }
 
-/// The length of a text in quotes up to and with its end.
+/// The length of a quoted text, including its closing quote.
 fn closing(text: &str, quote: char) -> Option<usize> {
     let mut is_escaped = false;
     for (at, c) in text.char_indices() {
@@ -217,7 +218,7 @@ impl MarkdownPaint {
         Self { look, block: None }
     }
 
-    /// A whole line, without its end.
+    /// Colours a complete line, without its line end.
     pub fn line(&mut self, line: &str) -> String {
         let look = self.look;
         let text = line.trim_start_matches(' ');
@@ -253,7 +254,7 @@ impl MarkdownPaint {
         self.spans(line)
     }
 
-    /// Code in backticks, and what is strong.
+    /// Colours code in backticks, and strong text.
     fn spans(&self, line: &str) -> String {
         let mut out = String::new();
         let mut rest = line;

@@ -12,12 +12,12 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::{lock, say};
 
-/// Shows a line; answers whether it did.
+/// Shows a line; returns whether it did.
 type Show = Box<dyn Fn(&str) -> bool + Send>;
 
 static FRONT: Mutex<Option<Show>> = Mutex::new(None);
 
-/// From now on, this front prints the lines, until it is dropped.
+/// Makes a front print the lines from now on, until it is dropped.
 pub(super) fn send_to(show: impl Fn(&str) -> bool + Send + 'static) {
     *lock(&FRONT) = Some(Box::new(show));
 }

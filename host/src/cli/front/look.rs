@@ -50,7 +50,7 @@ impl Width {
 }
 
 impl Look {
-    /// Looks at stdout, stderr and the environment.
+    /// Reads the properties of stdout and stderr, and the environment variables.
     pub fn detect(verbose: u8) -> Self {
         Self::decide(
             std::io::stderr().is_terminal(),
@@ -60,7 +60,7 @@ impl Look {
         )
     }
 
-    /// The same, and with `plain` no line is overwritten.
+    /// The same look; with `plain`, no line is overwritten.
     #[must_use]
     pub fn plainly(self, plain: bool) -> Self {
         Self {

@@ -56,8 +56,8 @@ pub trait CliFront: Front {
         None
     }
 
-    /// Why data is missing on stdout, if it is; called after the run has ended. A closed pipe is no
-    /// error, because its reader needs no more data.
+    /// The error of stdout, if data could not be written to it; called after the run has ended. A
+    /// closed pipe is no error, because its reader needs no more data.
     fn take_output_error(&self) -> Option<io::Error>;
 
     /// Called with the exit code of the process, which is known only after the run's files were

@@ -20,18 +20,18 @@ use super::spool::Spool;
 use super::{Look, lock};
 use mswea_core::Stop;
 
-/// How much may wait in memory for a stopped reader.
+/// The most bytes that wait in memory for a reader that does not read.
 const ROOM: usize = 1 << 20;
-/// How much may wait before [`Worth::Spare`] pieces are left out.
+/// The most waiting bytes at which [`Worth::Spare`] pieces are still accepted.
 const ROOM_FOR_SPARE: usize = 256 << 10;
 /// The size of one write: small, so that the progress of a slow reader can be seen.
 const BLOCK: usize = 32 << 10;
 /// The time at the end of a run after which the program no longer waits for a reader of stdout that
 /// reads nothing.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The same for stderr, which has no data.
-const PATIENCE_FOR_WORDS: Duration = Duration::from_secs(2);
-/// After this time, a user at a terminal is told what the program waits for.
+const READER_TIME_LIMIT: Duration = Duration::from_secs(10);
+/// The same time for stderr, which has no data.
+const MESSAGE_TIME_LIMIT: Duration = Duration::from_secs(2);
+/// After this time, a message tells a user at a terminal what the program is waiting for.
 const SILENT_WAIT: Duration = Duration::from_secs(2);
 /// How long to wait for room if the other end is in non-blocking mode.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -51,7 +51,7 @@ pub(super) enum Worth {
 pub(super) trait Drain: Send {
     /// Takes the text, and writes it at once or later.
     fn put(&mut self, text: &str, worth: Worth) -> io::Result<()>;
-    /// Whether all that was taken in is written, or can never be.
+    /// Whether all text was written, or can never be written.
     fn is_written(&self) -> bool {
         true
     }
@@ -78,7 +78,7 @@ pub(super) struct Outlet {
 
 /// The writer of a stream.
 type StreamWriter = Box<dyn Write + Send>;
-/// Says that so many pieces are missing.
+/// Makes the message that so many pieces are missing.
 type LossNotice = fn(u64) -> String;
 
 struct OutletQueue {
@@ -87,16 +87,16 @@ struct OutletQueue {
     more: Condvar,
     /// Signals that something was written.
     less: Condvar,
-    /// The number of bytes that wait, for async code.
+    /// The number of written bytes, for async code.
     written: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct OutletState {
     pieces: VecDeque<(usize, Vec<u8>)>,
-    /// Bytes of them.
+    /// The number of bytes in `pieces`.
     held: usize,
-    /// Pieces that come after those.
+    /// The pieces after those in memory.
     spool: Spool,
     streams: Vec<OutletStream>,
     written: u64,
@@ -104,9 +104,9 @@ struct OutletState {
 
 #[derive(Default)]
 struct OutletStream {
-    /// Bytes that were taken in and not written.
+    /// The number of bytes that were accepted and not written yet.
     waiting: usize,
-    /// Pieces that were left out since the last one that was not.
+    /// The number of pieces that were left out since the last one that was accepted.
     lost: u64,
     error: Option<io::Error>,
     /// No more data is written to this stream.
@@ -114,8 +114,8 @@ struct OutletStream {
 }
 
 impl Outlet {
-    /// A queue with a stream for each of these writers, in the order of which the texts of all of
-    /// them appear.
+    /// Starts a queue with a stream for each of these writers. The texts of all streams are written
+    /// in their common order.
     fn start<const N: usize>(
         streams: [(StreamWriter, LossNotice); N],
         spool: Spool,
@@ -206,7 +206,8 @@ impl Outlet {
         let mut seen = None;
         let mut end = Instant::now() + patience;
         let mut state = lock(&self.queue.state);
-        // The lock is held from the look until the wait: a message between them would be missed.
+        // The lock is held from the check until the wait, because a message between them would be
+        // missed.
         while !self.is_empty_in(&mut state) {
             if seen.replace(state.written) != Some(state.written) {
                 end = Instant::now() + patience;
@@ -237,7 +238,7 @@ impl Drain for Outlet {
 }
 
 impl OutletState {
-    /// Takes a piece in; answers whether it could.
+    /// Accepts a piece; returns whether it could.
     fn push(&mut self, stream: usize, text: &str, worth: Worth) -> bool {
         let text = text.as_bytes();
         if self.spool.is_empty() && self.held + text.len() <= ROOM {
@@ -259,7 +260,7 @@ impl OutletState {
         }
     }
 
-    /// Takes a piece into memory.
+    /// Stores a piece in memory.
     fn hold(&mut self, stream: usize, text: &[u8]) {
         self.streams[stream].waiting += text.len();
         self.held += text.len();
@@ -414,7 +415,7 @@ fn spool() -> Spool {
     Spool::new(Some(folder).filter(|folder| folder.is_dir()))
 }
 
-/// The message for users.
+/// The message about missing text for users.
 pub(super) fn lost_words(count: u64) -> String {
     format!("\n... {count} pieces left out: they came faster than they were read ...\n")
 }
@@ -424,7 +425,7 @@ pub(crate) fn say(text: &str) {
     below::above(text, to_stderr);
 }
 
-/// Shows these lines below all others, in place of those that are there.
+/// Shows these lines below all others, in place of the earlier ones.
 pub(super) fn show_below(lines: &[String]) {
     below::show(lines, to_stderr);
 }
@@ -444,10 +445,10 @@ pub(crate) async fn deliver(stop: &Stop) -> bool {
         return true;
     };
     if stop.is_stopped() {
-        return out.drained(Some(PATIENCE_FOR_WORDS), stop).await;
+        return out.drained(Some(MESSAGE_TIME_LIMIT), stop).await;
     }
     if !look.live {
-        return out.drained(Some(PATIENCE), stop).await;
+        return out.drained(Some(READER_TIME_LIMIT), stop).await;
     }
     let signal = stop.stopped_again();
     tokio::select! {
@@ -464,7 +465,7 @@ pub(crate) async fn deliver(stop: &Stop) -> bool {
 /// Waits for a short time until all text is written to stderr; called when the process ends.
 pub(crate) fn settle() {
     if let Some(outlets) = OUTLETS.get() {
-        outlets.err.settle(PATIENCE_FOR_WORDS);
+        outlets.err.settle(MESSAGE_TIME_LIMIT);
     }
 }
 

@@ -49,12 +49,12 @@ impl Sink {
         }
     }
 
-    /// Whether all that was put has reached the reader, or never will.
+    /// Whether all text has reached the reader, or can never reach it.
     pub fn is_written(&self) -> bool {
         self.closed || self.drain.is_written()
     }
 
-    /// The error, once.
+    /// Takes the error; later calls return none.
     pub fn take_error(&mut self) -> Option<io::Error> {
         self.error.take().or_else(|| self.drain.take_error())
     }

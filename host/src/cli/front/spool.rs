@@ -14,9 +14,9 @@ pub(super) struct Spool {
     /// The folder of the file; `None` for the folder of temporary files.
     folder: Option<PathBuf>,
     file: Option<File>,
-    /// Where the first piece begins.
+    /// The offset of the first piece.
     begin: u64,
-    /// Where the last piece ends.
+    /// The offset after the last piece.
     end: u64,
 }
 

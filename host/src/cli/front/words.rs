@@ -10,7 +10,8 @@ pub(super) fn cost(cost: Option<f64>) -> String {
     }
 }
 
-/// Dollars; an absurd sum, which only an edited journal or a strange server claims, stays short.
+/// Dollars. An implausible sum, which only an edited journal or a faulty server can claim, is
+/// shortened.
 pub(in crate::cli) fn dollars_text(cost: f64) -> String {
     match cost.abs() < 1e9 {
         true => format!("${cost:.4}"),

@@ -1,4 +1,4 @@
-//! The runs of a folder on the screen: filtered by an expression, sorted by a column.
+//! The list of runs on the screen: filtered by an expression, sorted by a column.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::run_view::padded;
 use super::screen::ScreenRow;
 use crate::cli::front::{Colour, clock};
 
-/// By what runs are sorted.
+/// The column by which runs are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunOrder {
     Newest,
@@ -32,7 +32,7 @@ impl RunOrder {
 /// The list of runs.
 pub(super) struct ListView {
     runs: Vec<(RunLine, Option<RunReader>)>,
-    /// The indexes of the visible ones, in order.
+    /// The indexes of the visible runs, in order.
     visible: Vec<usize>,
     pub at: usize,
     order: usize,
@@ -57,7 +57,7 @@ impl ListView {
         this
     }
 
-    /// The runs are these now.
+    /// Replaces the runs.
     pub fn renew(&mut self, runs: Vec<(RunLine, RunReader)>) {
         let chosen = self.chosen().map(|line| line.name.clone());
         let runs = runs.into_iter().map(|(line, reader)| (line, Some(reader)));
@@ -84,7 +84,7 @@ impl ListView {
             .min(self.visible.len().saturating_sub(1));
     }
 
-    /// The run that is chosen, to be opened; it is put back when it is closed.
+    /// Takes the selected run out of the list, to be opened; it is put back when it is closed.
     pub fn lend(&mut self) -> Option<(RunLine, RunReader)> {
         let run = &mut self.runs[*self.visible.get(self.at)?];
         Some((run.0.clone(), run.1.take()?))

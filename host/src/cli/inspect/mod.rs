@@ -1,7 +1,7 @@
-//! `inspect`: recorded runs on the whole screen of a terminal, also while they go on. The keys are those of
-//! mini-swe-agent's inspector, and more.
+//! `inspect`: shows recorded runs on the whole screen of a terminal, also while they continue. The
+//! keys are those of mini-swe-agent's inspector, and more.
 //!
-//! There is no library for it: rows of text in a few colours, drawn anew when they change, need none.
+//! No library is used: rows of text in a few colours, redrawn when they change, need none.
 
 mod list_view;
 mod run_view;
@@ -25,16 +25,16 @@ use super::output::{self, Failure};
 use super::person::keys::PressedKey;
 use super::{signals, view};
 
-/// How often a run that goes on is looked at.
+/// The interval at which a continuing run is read again.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// After this time, and as often, a search says where it is.
+/// The interval at which a search shows its position.
 const SEARCH_NOTE: Duration = Duration::from_millis(200);
 
 /// The column where the right half of [`HELP`] begins.
 const HELP_HALF: usize = 50;
 
-/// What `?` shows.
+/// The text for `?`.
 const HELP: &str = "\
 h l  left right   step before, next step          0 $   first, last step
 j k  down up      scroll        Space  page down  g     jump to a step
@@ -76,14 +76,14 @@ fn help(width: usize) -> Vec<String> {
     lines
 }
 
-/// What is typed into the last line.
+/// The purpose of the text that is typed into the last line.
 enum LineInput {
     Search,
     Filter,
     Jump,
 }
 
-/// What is on the screen.
+/// The state of the screen.
 struct Inspector {
     screen: WholeScreen,
     list: RunList,
@@ -91,11 +91,11 @@ struct Inspector {
     open: Option<RunView>,
     input: Option<(LineInput, String)>,
     shows_help: bool,
-    /// There is one run only, so there is no way back to the list.
+    /// Whether there is only one run, so that there is no list to return to.
     is_single: bool,
 }
 
-/// Shows runs until the user ends it.
+/// Shows runs until the user quits.
 pub(super) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
     if !screen::is_there() {
         return Err(Failure::usage(
@@ -138,18 +138,18 @@ pub(super) fn inspect(args: &InspectArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::Submitted)
 }
 
-/// The warnings so far. They are printed when the screen is given back.
+/// The warnings so far. They are printed after the screen was left.
 fn warnings() -> MutexGuard<'static, Vec<String>> {
     static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
     WARNINGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The last one; empty if there is none.
+/// The last warning; empty if there is none.
 fn last_warning() -> String {
     warnings().last().cloned().unwrap_or_default()
 }
 
-/// The secrets in a file that a run names.
+/// The secrets in a file that the config of a run names.
 fn secrets_in_file(path: PathBuf) -> Vec<String> {
     secrets_read(path).unwrap_or_else(|warning| {
         warnings().push(warning);
@@ -157,7 +157,7 @@ fn secrets_in_file(path: PathBuf) -> Vec<String> {
     })
 }
 
-/// Gives the terminal back before a panic is told: the release does not unwind.
+/// Leaves the screen before the message of a panic is printed, because the release does not unwind.
 fn give_back_in_a_panic() {
     let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -166,7 +166,7 @@ fn give_back_in_a_panic() {
     }));
 }
 
-/// Gives the terminal back if a signal ends the program.
+/// Leaves the screen if a signal ends the program.
 fn watch_signals() {
     std::thread::spawn(|| {
         let Ok(runtime) = output::runtime() else {
@@ -177,7 +177,7 @@ fn watch_signals() {
             let source = Arc::new(source);
             let interrupted = source.clone();
             let watched = signals::watch_with(source, move || {
-                // Ctrl-C in the pager is the pager's.
+                // In the pager, Ctrl-C belongs to the pager.
                 if !screen::is_paging() {
                     interrupted.stop();
                 }
@@ -192,8 +192,8 @@ fn watch_signals() {
     });
 }
 
-/// Whether a search goes on: Esc and Ctrl-C end it. One that takes long says where it is. Other keys that are
-/// pressed meanwhile are dropped.
+/// Checks whether a search continues: Esc and Ctrl-C end it. A search that takes long shows its
+/// position. Other keys that are pressed meanwhile are dropped.
 fn going_on(screen: &mut WholeScreen) -> impl FnMut(usize) -> bool {
     let mut told = Instant::now();
     move |page| {
@@ -260,9 +260,10 @@ impl Inspector {
         self.screen.draw(&rows);
     }
 
-    /// Handles a key. Returns whether it goes on.
+    /// Handles a key. Returns whether the program continues.
     fn press(&mut self, key: PressedKey) -> bool {
-        // Letters that arrive at once are as many keys: `/` or `?` changes what the next one does.
+        // Letters that arrive together are separate keys: `/` or `?` changes the meaning of the
+        // next one.
         if let PressedKey::Text(text) = &key
             && text.chars().nth(1).is_some()
         {
@@ -471,7 +472,7 @@ mod tests {
             let widest = lines.iter().map(String::len).max();
             assert!(widest <= Some(width), "{width}: {lines:#?}");
         }
-        // A terminal of 24 rows has all of it, between the title and the last line.
+        // On a terminal of 24 rows, the whole help fits between the title and the last line.
         assert!(help(40).len() <= 22, "{:#?}", help(40));
     }
 }

@@ -1,4 +1,4 @@
-//! A run on the screen: a page with its steps, the record of it, or the bars of all pages.
+//! A run on the screen: one page with its steps, the record of the page, or the bars of all pages.
 
 use std::time::{Duration, Instant};
 
@@ -8,20 +8,20 @@ use mswea_view::{PageFigures, PageLine, RunLine, RunReader};
 use super::screen::ScreenRow;
 use crate::cli::front::{Colour, cut_to_columns, text_width};
 
-/// Asked before each page of a search: whether it goes on.
+/// Called before each page of a search; returns whether the search continues.
 pub(super) type GoesOn<'a> = dyn FnMut(usize) -> bool + 'a;
 
 /// The note about a search that was ended.
 const ENDED: &str = "the search was ended";
 
-/// How many bytes of a page are laid out; the pager shows all of it.
+/// How many bytes of a page are shown on the screen; the pager shows the whole page.
 const MOST: usize = 1 << 20;
-/// How long figures are made between two looks at the keys.
+/// How long figures are computed between two checks for keys.
 const SLICE: Duration = Duration::from_millis(30);
 /// The width of a bar.
 const BAR: usize = 10;
 
-/// What is shown of a run.
+/// The displayed part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunPart {
     Page,
@@ -46,10 +46,10 @@ pub(super) struct RunView {
     pub thoughts: bool,
     pub note: String,
     search: Option<(String, Regex)>,
-    /// The row of the place that was found.
+    /// The row of the match.
     mark: Option<usize>,
     rows: Vec<ScreenRow>,
-    /// What the rows were made of.
+    /// The part, page and width for which the rows were made.
     made: Option<(RunPart, usize, usize)>,
     figures: Vec<PageFigures>,
 }
@@ -58,7 +58,7 @@ impl RunView {
     /// Opens a run.
     ///
     /// # Errors
-    /// A message if it can't be read as a run.
+    /// A message if the file can't be read as a run.
     pub fn open(line: RunLine, mut reader: RunReader) -> Result<Self, String> {
         reader.refresh()?;
         Ok(Self {
@@ -77,7 +77,7 @@ impl RunView {
         })
     }
 
-    /// Reads what was added. Who looks at the last page goes on to the next one.
+    /// Reads the added events. If the last page is shown, a new page is shown next.
     pub fn refresh(&mut self) {
         let was_last = self.page + 1 >= self.reader.len();
         match self.reader.refresh() {
@@ -95,7 +95,7 @@ impl RunView {
         }
     }
 
-    /// Shows another page.
+    /// Shows the page with this index.
     pub fn go(&mut self, page: usize) {
         let page = page.min(self.reader.len().saturating_sub(1));
         if page != self.page {
@@ -122,7 +122,7 @@ impl RunView {
         self.made = None;
     }
 
-    /// Scrolls, or chooses another page where all are listed.
+    /// Scrolls, or selects another page where all pages are listed.
     pub fn scroll(&mut self, down: bool, by: usize, height: usize) {
         let moved = |from: usize| {
             if down {
@@ -138,7 +138,7 @@ impl RunView {
         self.top = moved(self.top).min(last);
     }
 
-    /// All of what is shown, as a text.
+    /// The displayed part as a text.
     pub fn text(&self) -> String {
         match self.shown {
             RunPart::Page => {
@@ -168,7 +168,7 @@ impl RunView {
         }
     }
 
-    /// Looks for the next page with a failure.
+    /// Searches for the next page with a failure.
     pub fn next_error(&mut self, backwards: bool, goes_on: &mut GoesOn<'_>) {
         let pages: Vec<usize> = match backwards {
             true => (0..self.page).rev().collect(),
@@ -186,13 +186,13 @@ impl RunView {
         "no further step has an error".clone_into(&mut self.note);
     }
 
-    /// Looks for an expression from here on.
+    /// Searches for an expression, beginning at the current place.
     pub fn find(&mut self, typed: &str, regex: Regex, width: usize, goes_on: &mut GoesOn<'_>) {
         self.search = Some((typed.to_owned(), regex));
         self.find_next(false, true, width, goes_on);
     }
 
-    /// Goes to the next place with what was looked for; `here`: also one on this page before the next one.
+    /// Shows the next match. `here`: a match on this page counts, too.
     pub fn find_next(
         &mut self,
         backwards: bool,
@@ -258,7 +258,7 @@ impl RunView {
         }
     }
 
-    /// Makes figures for a moment. Returns whether there are more to be made.
+    /// Computes figures for a short time. Returns whether there are more to compute.
     pub fn work(&mut self) -> bool {
         let end = Instant::now() + SLICE;
         while self.figures.len() < self.reader.len() && Instant::now() < end {
@@ -299,7 +299,7 @@ impl RunView {
         self.made = Some(wanted);
     }
 
-    /// The rows of the screen.
+    /// The rows for the screen.
     pub fn rows(&mut self, width: usize, height: usize) -> Vec<ScreenRow> {
         let room = height.saturating_sub(3).max(1);
         let (is_running, word) = self.reader.now();
@@ -423,7 +423,7 @@ fn bar(value: f64, most: f64) -> String {
     cells.collect()
 }
 
-/// The rows of a line: it is broken wherever the screen ends.
+/// The rows of a line, which is wrapped at the width of the screen.
 fn folded(line: &str, width: usize) -> Vec<String> {
     let mut rows = Vec::new();
     let mut rest = line;
@@ -446,7 +446,7 @@ fn of_patch(shown: RunPart, line: &str) -> PageLine {
     }
 }
 
-/// The signs before a line.
+/// The prefix of a line.
 fn lead(kind: PageLine) -> &'static str {
     match kind {
         PageLine::Call => "$ ",
@@ -467,7 +467,7 @@ fn colour(kind: PageLine) -> Option<Colour> {
     }
 }
 
-/// A text in a column of this width.
+/// Pads a text to this width.
 pub(super) fn padded(text: &str, width: usize) -> String {
     let text = cut_to_columns(text, width);
     format!(

@@ -1,4 +1,4 @@
-//! The whole screen of a terminal: what is drawn, and the keys.
+//! The whole screen of a terminal: draws rows, and reads keys.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::{Command, Stdio};
@@ -6,6 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use mswea_text::harmless;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::{stdin, stdout};
@@ -17,31 +19,31 @@ use rustix::termios::{
 use crate::cli::front::{Colour, Look, cut_to_columns};
 use crate::cli::person::keys::{KeyDecoder, PressedKey};
 
-/// Takes the whole screen, without a cursor.
+/// Switches to the alternate screen, and hides the cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[2J";
-/// Gives it back.
+/// Switches back.
 const LEAVE: &str = "\x1b[?2026l\x1b[?25h\x1b[?1049l";
 const BEGIN_FRAME: &str = "\x1b[?2026h\x1b[H";
 const END_FRAME: &str = "\x1b[J\x1b[?2026l";
-/// How much is copied at most: terminals drop longer texts.
+/// The most bytes that are copied: terminals drop longer texts.
 const COPIED: usize = 100_000;
-/// How long the parts of one key's sequence may be apart.
+/// The longest pause between the bytes of one key's sequence.
 const SEQUENCE: Duration = Duration::from_millis(50);
 
-/// How the terminal was before, while it is taken.
+/// The terminal's settings before the screen was taken; none while it is not taken.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// The pager has the terminal.
+/// Whether the pager has the terminal.
 static PAGING: AtomicBool = AtomicBool::new(false);
 
-/// A row, with its colour.
+/// A row with its colour.
 pub(super) type ScreenRow = (Option<Colour>, String);
 
 /// The screen of a terminal.
 pub(super) struct WholeScreen {
     look: Look,
     decoder: KeyDecoder,
-    /// When bytes came from the terminal for the last time.
+    /// The time at which the last bytes came from the terminal.
     last_read: Instant,
     /// The size and the rows that are on the screen.
     drawn: ((usize, usize), String),
@@ -52,7 +54,7 @@ pub(super) fn is_there() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// Gives the terminal back. Returns whether it was taken.
+/// Restores the terminal. Returns whether the screen was taken.
 pub(super) fn give_back() -> bool {
     let Ok(mut before) = BEFORE.try_lock() else {
         return false;
@@ -65,7 +67,7 @@ pub(super) fn give_back() -> bool {
     true
 }
 
-/// Whether the user looks at a text in the pager.
+/// Whether the user is reading a text in the pager.
 pub(super) fn is_paging() -> bool {
     PAGING.load(Ordering::Relaxed)
 }
@@ -86,17 +88,17 @@ fn take() -> io::Result<()> {
     Ok(())
 }
 
-/// Writes to the terminal. One that is gone is noticed where it is read.
+/// Writes to the terminal. The loss of the terminal is noticed when it is read.
 fn put(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 impl WholeScreen {
-    /// Takes the terminal.
+    /// Takes the screen of the terminal.
     ///
     /// # Errors
-    /// If it can't be taken.
+    /// [`io::Error`] if there is no terminal, or it can't be changed.
     pub fn take() -> io::Result<Self> {
         take()?;
         Ok(Self {
@@ -107,7 +109,7 @@ impl WholeScreen {
         })
     }
 
-    /// Columns and rows.
+    /// The number of columns and rows.
     pub fn size(&self) -> (usize, usize) {
         let size = tcgetwinsize(stdout()).ok();
         let size = size.map_or((0, 0), |size| (size.ws_col, size.ws_row));
@@ -117,7 +119,7 @@ impl WholeScreen {
         }
     }
 
-    /// Shows these rows, if they are not there already.
+    /// Draws these rows, unless they are already on the screen.
     pub fn draw(&mut self, rows: &[ScreenRow]) {
         let (columns, height) = self.size();
         let mut frame = String::new();
@@ -140,7 +142,7 @@ impl WholeScreen {
         }
     }
 
-    /// Shows a text in the last row, until all is drawn again.
+    /// Shows a text in the last row until the next call of [`Self::draw`].
     pub fn tell(&mut self, text: &str) {
         let (columns, height) = self.size();
         let text = self.look.paint(Colour::Dim, cut_to_columns(text, columns));
@@ -159,7 +161,7 @@ impl WholeScreen {
             tv_nsec: patience.subsec_nanos().into(),
         };
         match poll(&mut polled, Some(&patience)) {
-            // The rest of a sequence may be on its way; an Escape that is alone is a key.
+            // The rest of a sequence may still come; an Escape that nothing follows is a key.
             Ok(0) if self.last_read.elapsed() < SEQUENCE => return Some(Vec::new()),
             Ok(0) => return Some(self.decoder.rest().into_iter().collect()),
             Err(rustix::io::Errno::INTR) => return Some(Vec::new()),
@@ -176,17 +178,18 @@ impl WholeScreen {
         }
     }
 
-    /// Has the terminal put a text into the clipboard (OSC 52). Returns whether it is all of it.
+    /// Makes the terminal put a text into the clipboard (OSC 52). Returns whether the text was
+    /// complete.
     pub fn copy(&self, text: &str) -> bool {
         let part = &text[..text.floor_char_boundary(COPIED)];
-        put(&format!("\x1b]52;c;{}\x07", base64(part.as_bytes())));
+        put(&format!("\x1b]52;c;{}\x07", STANDARD.encode(part)));
         part.len() == text.len()
     }
 
     /// Shows a text in the user's pager.
     ///
     /// # Errors
-    /// If it can't be started, or the terminal can't be taken again.
+    /// [`io::Error`] if the pager can't be started, or the screen can't be taken again.
     pub fn page(&mut self, text: &str) -> io::Result<()> {
         let named = std::env::var("PAGER")
             .ok()
@@ -199,7 +202,7 @@ impl WholeScreen {
             .spawn()
             .and_then(|mut pager| {
                 if let Some(mut input) = pager.stdin.take() {
-                    // A pager that is closed before the end of the text is no error.
+                    // The user may close the pager before the end of the text.
                     let _ = input.write_all(text.as_bytes());
                 }
                 pager.wait()
@@ -222,31 +225,14 @@ impl Drop for WholeScreen {
     }
 }
 
-/// A row as it is drawn: whatever it was made of, it is one row, and moves nothing.
+/// The text of a row without line ends and control sequences.
 fn shown(text: &str) -> String {
     harmless(text).replace(['\n', '\t'], " ")
 }
 
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or_default());
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            let letter = usize::try_from(bits >> (18 - 6 * place) & 63).unwrap_or_default();
-            text.push(match place <= chunk.len() {
-                true => char::from(LETTERS[letter]),
-                false => '=',
-            });
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{base64, shown};
+    use super::shown;
 
     #[test]
     fn a_row_is_one_row() {
@@ -254,18 +240,5 @@ mod tests {
             shown("  X\u{1b}]0;HACKED\u{7}\u{1b}[2J  y\n\tz\r"),
             "  X  y  z "
         );
-    }
-
-    #[test]
-    fn base64_vectors() {
-        for (text, expected) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob\u{ff}", "Zm9vYsO/"),
-        ] {
-            assert_eq!(base64(text.as_bytes()), expected);
-        }
     }
 }

@@ -1,6 +1,6 @@
-//! Which commands run without a question: those that match `agent.whitelist_actions`, and those whose
-//! parts all begin with a prefix that the user has approved, in this run or in the file of approvals. What
-//! that file denies is asked about all the same.
+//! Decides which commands run without a question: those that match `agent.whitelist_actions`, and
+//! those whose parts all begin with a prefix that the user has approved, for this run or in the
+//! file of approvals. A command that this file denies always leads to a question.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ use fancy_regex::Regex;
 
 use crate::cli::dotenv;
 
-/// The head of a new file of approvals.
+/// The header of a new file of approvals.
 const HEAD: &str = "\
 # Beginnings of commands that run without a question where each step waits (confirm mode).
 # Every part of a command that is joined with `&&`, `;` or `|` has to begin with one of them.
@@ -23,23 +23,23 @@ pub(super) struct Approval {
     whitelist: Vec<Regex>,
     prefixes: Vec<Vec<String>>,
     denied: Vec<Vec<String>>,
-    /// What was approved for this run.
+    /// The prefixes that were approved for this run.
     of_run: Vec<String>,
 }
 
-/// The file of approvals, which holds in all runs; none without a home.
+/// The path of the file of approvals, which applies to all runs; none without a home.
 pub(super) fn file() -> Option<PathBuf> {
     Some(dotenv::path()?.with_file_name("approvals"))
 }
 
-/// Adds a prefix to the file of approvals. What is there stays as it is.
+/// Adds a prefix to the file of approvals. Its other lines stay as they are.
 ///
 /// # Errors
-/// Why the file can't be written; nothing of it is changed then.
+/// The system's error if the file can't be read or written; it is then unchanged.
 pub(super) fn keep(file: &Path, prefix: &str) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    // A link leads to the file that is meant.
+    // A link is resolved, so that its target is changed.
     let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let mut text = match fs::read_to_string(&file) {
         Ok(text) => text,
@@ -59,13 +59,14 @@ pub(super) fn keep(file: &Path, prefix: &str) -> io::Result<()> {
 }
 
 impl Approval {
-    /// Those that match one of these expressions at their beginning, as in Python's `re.match`.
+    /// Approves commands that match one of these expressions at their beginning, as in Python's
+    /// `re.match`.
     ///
     /// # Errors
-    /// The expression that is none, and why.
+    /// The invalid expression, and the mistake in it.
     pub fn of(whitelist: &[String]) -> Result<Self, (String, String)> {
         let compile = |pattern: &String| {
-            // A group of its own, so that `a|b` is one expression.
+            // A group makes `a|b` one expression.
             let anchored = format!(r"\A(?:{pattern})");
             let compiled = Regex::new(pattern).and_then(|_| Regex::new(&anchored));
             compiled.map_err(|error| (pattern.clone(), error.to_string()))
@@ -76,10 +77,10 @@ impl Approval {
         })
     }
 
-    /// Reads the file of approvals. One that is not there approves nothing.
+    /// Reads the file of approvals. A missing file approves nothing.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A message with the mistake in the file, or the reason why it can't be read.
     pub fn read(&mut self, file: &Path) -> Result<(), String> {
         let shown = file.display();
         let text = match mswea_files::read_text(file, mswea_files::SETTINGS) {
@@ -107,7 +108,7 @@ impl Approval {
         Ok(())
     }
 
-    /// Approves commands that begin with these words. Returns whether it is a prefix.
+    /// Approves commands that begin with these words. Returns whether they are a valid prefix.
     pub fn approve(&mut self, prefix: &str) -> bool {
         let words = words(prefix);
         let is_prefix = words.is_some();
@@ -118,14 +119,14 @@ impl Approval {
         is_prefix
     }
 
-    /// What was approved since the start.
+    /// The prefixes that were approved since the start.
     pub fn of_run(&self) -> &[String] {
         &self.of_run
     }
 
-    /// Whether the command has words that the file of approvals denies, in their order, wherever they are
-    /// in it: with options between them, quoted in part, or as the path of a program. To deny too much costs
-    /// a question only.
+    /// Whether the command contains words that the file of approvals denies, in their order, but at
+    /// any place: with options between them, partly quoted, or as the path of a program. Denying
+    /// too much costs only a question.
     fn denies(&self, command: &str) -> bool {
         let is_end = |c: char| c.is_whitespace() || "'\"`;&|()<>{}$".contains(c);
         let plain = command.replace("\\\n", "").replace(['\\', '\'', '"'], "");
@@ -142,7 +143,7 @@ impl Approval {
         if self.denies(command) {
             return false;
         }
-        // An expression that gives up has not matched.
+        // An expression whose search is aborted counts as no match.
         let matches = |regex: &Regex| regex.is_match(command).unwrap_or(false);
         if self.whitelist.iter().any(matches) {
             return true;
@@ -154,8 +155,8 @@ impl Approval {
         parts(command).is_some_and(|parts| parts.iter().all(known))
     }
 
-    /// The prefix that is proposed for these commands: the first two words of the first part that is not
-    /// covered.
+    /// The prefix that is proposed for these commands: the first two words of the first part that
+    /// is not covered.
     pub fn proposal<'a>(&self, commands: impl IntoIterator<Item = &'a str>) -> Option<String> {
         let mut open = commands.into_iter().filter(|command| !self.covers(command));
         let next = open.next().filter(|command| !self.denies(command))?;
@@ -165,7 +166,7 @@ impl Approval {
             !prefixes.any(|prefix| words.starts_with(prefix))
         };
         let words = parts.iter().find(is_open)?;
-        // An option is no subcommand.
+        // An option is not a subcommand.
         let takes_two = words.get(1).is_some_and(|word| !word.starts_with('-'));
         let words = &words[..if takes_two { 2 } else { 1 }];
         let plain = |word: &String| {
@@ -176,14 +177,14 @@ impl Approval {
     }
 }
 
-/// Whether all these words are found in this order; of a path, also its last part is a word.
+/// Whether all these words occur in this order. The last part of a path also counts as a word.
 fn is_in_order<'a>(words: &[String], mut found: impl Iterator<Item = &'a str>) -> bool {
     words.iter().all(|word| {
         found.any(|it| it == word || it.rsplit_once('/').is_some_and(|(_, name)| name == word))
     })
 }
 
-/// The words of one plain command; none if it is something else.
+/// The words of one simple command; none if the text is anything else.
 fn words(prefix: &str) -> Option<Vec<String>> {
     match parts(prefix)?.as_slice() {
         [words] if !words.is_empty() => Some(words.clone()),
@@ -191,13 +192,13 @@ fn words(prefix: &str) -> Option<Vec<String>> {
     }
 }
 
-/// The words of each part of a flat command: parts are separated by `&&`, `;` and `|`. `None` if the
-/// command has anything whose effect these words do not show: a substitution, a redirection, a group, a
-/// job in the background, a second line.
+/// The words of each part of a simple command line; `&&`, `;` and `|` separate parts. `None` if the
+/// text contains anything whose effect these words do not show: a substitution, a redirection, a
+/// group, a background job, a second line.
 fn parts(command: &str) -> Option<Vec<Vec<String>>> {
     let mut parts = vec![Vec::new()];
     let mut word: Option<String> = None;
-    // To a shell, other characters that look blank are parts of a word.
+    // For a shell, other blank characters are parts of a word.
     let command = command.trim_matches([' ', '\t', '\n']);
     let mut chars = command.chars().peekable();
     while let Some(c) = chars.next() {
@@ -238,7 +239,7 @@ fn parts(command: &str) -> Option<Vec<Vec<String>>> {
             '$' | '`' | '\\' | '<' | '>' | '(' | ')' | '{' | '}' | '#' | '!' | '\n' | '\r' => {
                 return None;
             }
-            // An assignment in front of a command changes what it does.
+            // An assignment before a command changes the command's effect.
             '=' if parts.last()?.is_empty() => return None,
             c => word.get_or_insert_default().push(c),
         }

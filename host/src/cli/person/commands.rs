@@ -1,4 +1,4 @@
-//! The commands that a user types in the place of an answer or a message.
+//! The commands that a user can type in place of an answer or a message.
 
 use mswea_core::PersonMode;
 
@@ -10,16 +10,16 @@ pub(super) enum SlashCommand {
     Help,
     Status,
     Diff,
-    /// Takes back what the last commands have changed in files.
+    /// Undoes the changes of the last commands in files.
     Undo,
-    /// Goes on in a new run.
+    /// Continues in a new run.
     Fork,
-    /// An output in full, by its number.
+    /// Shows an output in full, by its number.
     Expand(Option<usize>),
     Quit,
-    /// Goes on with another model.
+    /// Continues with another model.
     Model(String),
-    /// Of a question about commands: runs them always in this run, or in all runs.
+    /// For a question about commands: always allows them, in this run or in all runs.
     Always {
         is_kept: bool,
     },
@@ -28,12 +28,12 @@ pub(super) enum SlashCommand {
         which: usize,
         outside: bool,
     },
-    /// A word after a `/` that is no command.
+    /// An unknown word after a `/`.
     Unknown(String),
 }
 
 impl SlashCommand {
-    /// The command of a line; none if it is a text.
+    /// The command in a line; none if it is a text.
     pub fn of(line: &str) -> Option<Self> {
         let line = line.trim();
         let (name, rest) = line
@@ -69,7 +69,7 @@ impl SlashCommand {
                 which: number().unwrap_or(1),
                 outside: true,
             },
-            // A path is no command.
+            // A path is not a command.
             name if !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase()) => {
                 Self::Unknown(name.to_owned())
             }
@@ -78,7 +78,7 @@ impl SlashCommand {
     }
 }
 
-/// What `/h` prints.
+/// The output of `/h`.
 pub(super) const HELP: &str = "\
 /y  run all commands without asking (yolo)
 /c  ask before each step (confirm)

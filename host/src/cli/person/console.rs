@@ -1,8 +1,9 @@
-//! Reads what the user types, on a thread of its own, and passes it to the question that is open; without
-//! one, to whoever handles what is typed while the agent works.
+//! Reads the keys of the user, on a thread of its own, and passes the text to the open question;
+//! without one, to the function that handles text which is typed while the agent works.
 //!
-//! While a question handles an answer, nothing is read: it may give the terminal to another program.
-//! What was typed before a question was shown does not answer it: it is handled as typed without one.
+//! While a question handles an answer, no keys are read, because the question may give the terminal
+//! to another program. Text that was typed before a question was shown does not answer it: it is
+//! handled as typed without a question.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -19,23 +20,23 @@ use crate::cli::front::{Desk, InputView};
 
 /// How many rows of the typed text are visible.
 const ROWS: usize = 8;
-/// How many rows may be above it: a begun line, what runs, what is asked for.
+/// How many rows may be above it: an unfinished line, the current wait, the hint.
 const OTHER_ROWS: usize = 4;
-/// How long the reader waits before it looks whether the terminal has changed.
+/// The interval at which the reader checks whether the terminal has changed.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
 };
-/// How long the reader waits while the program is in the background.
+/// The interval at which the reader checks whether the program is still in the background.
 const AWAY: Duration = Duration::from_millis(200);
 
-/// Looks without waiting.
+/// Checks without waiting.
 const NOW: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 0,
 };
 
-/// Whether something can be read.
+/// Whether input is available.
 fn is_ready(patience: Option<&Timespec>) -> rustix::io::Result<bool> {
     let stdin = stdin();
     match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], patience) {
@@ -45,24 +46,24 @@ fn is_ready(patience: Option<&Timespec>) -> rustix::io::Result<bool> {
     }
 }
 
-/// What is asked for.
+/// A request for a text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prompt {
-    /// One line that says what the answers do.
+    /// One line with the effects of the answers.
     pub hint: String,
-    /// The mark in front of the answer.
+    /// The mark before the answer.
     pub mark: &'static str,
-    /// The text that is there already.
+    /// The initial text.
     pub initial: String,
     /// Whether Enter begins a new line.
     pub is_multiline: bool,
 }
 
-/// What the user has answered.
+/// The answer of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Typed {
     Text(String),
-    /// Ctrl-D, or the terminal is gone.
+    /// Ctrl-D was pressed, or the terminal is gone.
     Eof,
 }
 
@@ -78,41 +79,41 @@ struct ConsoleShared {
 #[derive(Default)]
 struct ConsoleState {
     editor: Editor,
-    /// The prompt that waits for an answer.
+    /// The prompt that is waiting for an answer.
     open: Option<(Prompt, oneshot::Sender<Typed>)>,
-    /// Whether the terminal has shown that prompt, so that what is typed answers it.
+    /// Whether the terminal has shown that prompt, so that typed text answers it.
     is_shown: bool,
-    /// Whether a question is being asked.
+    /// Whether a question is open.
     held: bool,
-    /// Whether nothing can be read any more.
+    /// Whether the input has ended.
     gone: bool,
     unasked: Option<Unasked>,
     decoder: KeyDecoder,
-    /// What was read, and is not handled yet: keys, or the bytes of lines.
+    /// Input that was read and not handled yet: keys, or the bytes of lines.
     keys: Vec<PressedKey>,
     line: Vec<u8>,
 }
 
 impl ConsoleState {
-    /// Whether what is typed has a place: a question, or those who hear what is typed without one.
+    /// Whether typed text can be handled: by a question, or by the function for text without one.
     fn is_free(&self) -> bool {
         !self.held || self.open.is_some()
     }
 }
 
-/// The reader of what is typed.
+/// The reader of the user's input.
 pub(super) struct KeyConsole {
     shared: Arc<ConsoleShared>,
 }
 
-/// While this exists, a question has the console.
+/// While this exists, a question has the input.
 pub(super) struct Held<'a>(&'a ConsoleShared);
 
 impl KeyConsole {
     /// Begins to read.
     pub fn start(desk: Desk, history: Vec<String>) -> std::io::Result<Self> {
         let is_live = desk.is_live();
-        // In the background, a change of the terminal would stop the program.
+        // In the background, changing the terminal would stop the program.
         if is_live && terminal::is_ours() {
             terminal::take()?;
         }
@@ -130,12 +131,12 @@ impl KeyConsole {
         Ok(Self { shared })
     }
 
-    /// Who gets what is typed without a question.
+    /// Sets the function that gets text which is typed without a question.
     pub fn on_unasked(&self, unasked: impl Fn(String) + Send + 'static) {
         self.shared.lock().unasked = Some(Box::new(unasked));
     }
 
-    /// Reads no more.
+    /// Ends the reading.
     pub fn end(&self) {
         self.shared.close();
     }
@@ -148,11 +149,12 @@ impl KeyConsole {
 }
 
 impl Held<'_> {
-    /// Asks for a text. What is typed before the terminal shows the question does not answer it.
+    /// Asks for a text. Text that is typed before the terminal shows the question does not answer
+    /// it.
     pub async fn ask(&self, prompt: Prompt) -> Typed {
         let answer = {
             let mut state = self.0.lock();
-            // A text of several lines may be begun before it is asked for: no Enter sends it.
+            // A text of several lines may be begun before it is asked for: Enter does not send it.
             if !prompt.is_multiline {
                 self.0.settle(&mut state);
             }
@@ -182,7 +184,7 @@ impl Drop for Held<'_> {
         let mut state = self.0.lock();
         state.held = false;
         if state.open.take().is_some() {
-            // The question is withdrawn, and with it the answer that was begun.
+            // The question was withdrawn, so its unfinished answer is dropped.
             state.editor.set("");
         }
         state.editor.is_multiline = false;
@@ -215,9 +217,9 @@ impl ConsoleShared {
                 continue;
             }
             drop(state);
-            // A program in the background that reads is stopped by the terminal.
+            // The terminal stops a program that reads in the background.
             if terminal::is_away() {
-                // A shell passes the terminal on a moment after it has started the program.
+                // A shell gives the terminal to a program a moment after it has started it.
                 was_away = was_here;
                 if was_here {
                     self.desk.step_back();
@@ -246,11 +248,11 @@ impl ConsoleShared {
             }
             let mut state = self.lock();
             if state.gone {
-                // What is typed now is for another reader.
+                // The input belongs to another reader now.
                 return;
             }
-            // Meanwhile a question may have begun, and may have read what there was; or the program is in the
-            // background now.
+            // Meanwhile, a question may have begun and read the input, or the program may have been
+            // put into the background.
             if !state.is_free() || !is_ready(Some(&NOW)).unwrap_or(true) || terminal::is_away() {
                 continue;
             }
@@ -276,12 +278,12 @@ impl ConsoleShared {
         }
     }
 
-    /// Reads what there is. Returns how many bytes: zero is the Ctrl-D of a terminal that edits lines
-    /// itself. None: there will be no more.
+    /// Reads the available input. Returns the number of bytes: zero is a Ctrl-D in a terminal that
+    /// edits lines itself. None: the input has ended.
     fn take_in(&self, state: &mut ConsoleState) -> Option<usize> {
         let mut bytes = [0; 4096];
         match terminal::read(&mut bytes) {
-            // Nothing is there any more.
+            // No input is available any more.
             Ok(None) => Some(0),
             Ok(Some(0)) if self.is_live => Some(0),
             Ok(Some(count)) if self.is_live => {
@@ -302,7 +304,7 @@ impl ConsoleShared {
         }
     }
 
-    /// Handles what was typed until now as typed without a question.
+    /// Handles the input so far as typed without a question.
     fn settle(&self, state: &mut ConsoleState) {
         loop {
             while !state.keys.is_empty() {
@@ -310,14 +312,14 @@ impl ConsoleShared {
             }
             self.lines(state);
             let is_more = terminal::is_ours() && is_ready(Some(&NOW)).unwrap_or(false);
-            // The reader finds the end of the input too.
+            // The reader will find the end of the input, too.
             if !is_more || self.take_in(state).is_none_or(|count| count == 0) {
                 return;
             }
         }
     }
 
-    /// Handles keys up to the first that completes a text.
+    /// Handles keys up to the first one that completes a text.
     fn press(&self, state: &mut ConsoleState) {
         let mut keys = std::mem::take(&mut state.keys).into_iter();
         for key in keys.by_ref() {
@@ -360,7 +362,7 @@ impl ConsoleShared {
         }
     }
 
-    /// Lines of a terminal that edits them itself.
+    /// Handles lines of a terminal that edits them itself.
     fn lines(&self, state: &mut ConsoleState) {
         let is_multiline = |state: &ConsoleState| {
             let open = state.open.as_ref();
@@ -380,7 +382,7 @@ impl ConsoleShared {
         }
     }
 
-    /// Ctrl-D in a terminal that edits lines itself: the end of a text of several lines.
+    /// Handles Ctrl-D in a terminal that edits lines itself: it ends a text of several lines.
     fn end_of_input(&self, state: &mut ConsoleState) {
         if state.open.is_none() {
             return;
@@ -394,7 +396,7 @@ impl ConsoleShared {
         self.send(state, typed);
     }
 
-    /// Nothing can be read any more.
+    /// Called at the end of the input.
     fn close(&self) {
         let mut state = self.lock();
         state.gone = true;
@@ -416,7 +418,8 @@ impl ConsoleShared {
         let columns = self.desk.columns();
         let rows =
             rustix::termios::tcgetwinsize(stdin()).map_or(0, |size| usize::from(size.ws_row));
-        // What is above the visible screen can't be drawn anew. Zero: the terminal does not tell.
+        // Rows above the visible screen can't be redrawn. Zero: the terminal does not report its
+        // size.
         let most = match rows {
             0 => ROWS,
             rows => rows.saturating_sub(OTHER_ROWS).clamp(1, ROWS),

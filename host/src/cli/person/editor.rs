@@ -1,14 +1,14 @@
 //! The text that the user is typing, with its cursor and the history of earlier texts.
 //!
-//! Own code: a crate for line editing (rustyline, reedline) owns the terminal while it reads, and
-//! writes to it itself. Here the agent's output goes on above the text that is typed, and only the
-//! output thread writes, so that a stopped terminal keeps nothing else waiting.
+//! This is own code, because a crate for line editing (rustyline, reedline) owns the terminal while
+//! it reads, and writes to it itself. Here the agent's output continues above the typed text, and
+//! only the output thread writes, so that a stopped terminal blocks no other thread.
 
 use unicode_width::UnicodeWidthChar;
 
 use super::keys::PressedKey;
 
-/// What a key has led to.
+/// The effect of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EditorStep {
     /// The text or the cursor may have changed.
@@ -25,19 +25,19 @@ pub(super) struct Editor {
     text: String,
     /// Index of a byte of `text`.
     cursor: usize,
-    /// What was removed last.
+    /// The text that was removed last.
     killed: String,
     history: Vec<String>,
-    /// The place in the history, and the text that was typed before.
+    /// The position in the history, and the text that was typed before.
     recalled: Option<(usize, String)>,
-    /// What is searched for in the history.
+    /// The text that is searched for in the history.
     wanted: Option<String>,
     /// Whether Enter begins a new line.
     pub is_multiline: bool,
 }
 
 impl Editor {
-    /// The texts that can be recalled.
+    /// Sets the texts that can be recalled.
     pub fn remember(&mut self, history: Vec<String>) {
         self.history = history;
     }
@@ -118,7 +118,8 @@ impl Editor {
         }
     }
 
-    /// The place of the character before; marks without a width belong to the character before them.
+    /// The position of the previous character; marks without a width belong to the character before
+    /// them.
     fn before(&self, place: usize) -> usize {
         let mut chars = self.text[..place].char_indices();
         loop {
@@ -158,7 +159,7 @@ impl Editor {
         end.map_or(self.text.len(), |at| place + at)
     }
 
-    /// The line above, or the text before in the history.
+    /// Moves to the line above, or to the previous text in the history.
     fn up(&mut self) {
         let start = self.line_start(self.cursor);
         match start {
@@ -186,7 +187,7 @@ impl Editor {
         }
     }
 
-    /// The place in the line that begins at `start`, at most at its end.
+    /// The position of a column in the line that begins at `start`, at most the line's end.
     fn in_line(&self, start: usize, column: usize) -> usize {
         let mut place = (start + column).min(self.line_end(start));
         while !self.text.is_char_boundary(place) {
@@ -205,7 +206,8 @@ impl Editor {
         self.recalled = Some((at, typed));
     }
 
-    /// The last text in the history that has the typed text in it; pressed again, the one before.
+    /// Recalls the last text in the history that contains the typed text; pressed again, the one
+    /// before it.
     fn search(&mut self) {
         let wanted = self.wanted.take().unwrap_or_else(|| self.text.clone());
         let end = self.recalled.as_ref().map_or(self.history.len(), |it| it.0);
@@ -218,13 +220,13 @@ impl Editor {
         self.wanted = Some(wanted);
     }
 
-    /// The rows of the text on a screen of this width, at most `most` of them around the cursor, with
-    /// the row and the column of the cursor. `lead` columns are used in front of each row.
+    /// The rows of the text on a screen of this width, at most `most` of them around the cursor,
+    /// with the row and the column of the cursor. `lead` columns are used before each row.
     pub fn view(&self, columns: usize, lead: usize, most: usize) -> EditorView {
         let room = columns.saturating_sub(lead + 1).max(1);
         let mut rows: Vec<String> = vec![String::new()];
         let (mut used, mut row, mut column) = (0, 0, 0);
-        // Only the lines near the cursor: a pasted text may be long.
+        // Only the lines near the cursor are used, because a pasted text may be long.
         let mut from = self.line_start(self.cursor);
         for _ in 0..most {
             from = self.line_start(from.saturating_sub(1));

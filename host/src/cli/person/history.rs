@@ -1,11 +1,11 @@
-//! The tasks and messages that the user has typed in earlier runs, one JSON string a line.
+//! The tasks and messages that the user has typed in earlier runs, one JSON string per line.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
-/// How many are kept.
+/// How many texts are kept.
 const MOST: usize = 500;
 
 fn file() -> Option<PathBuf> {
@@ -23,7 +23,7 @@ pub(super) fn load() -> Vec<String> {
     texts[texts.len().saturating_sub(MOST)..].to_vec()
 }
 
-/// Appends a text. A history that can't be written is no reason to end a run.
+/// Appends a text. An error is ignored, because a run does not depend on the history.
 pub(super) fn add(text: &str) {
     let (Some(file), Ok(line)) = (file(), serde_json::to_string(text)) else {
         return;

@@ -1,6 +1,6 @@
 //! The bytes of a terminal as keys. Escape sequences and characters may arrive in pieces.
 
-/// What the user has pressed or pasted.
+/// A key that the user has pressed, or a pasted text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum PressedKey {
     /// A character, or a pasted text with `\n` as its line ends.
@@ -30,25 +30,25 @@ pub(in crate::cli) enum PressedKey {
     PageDown,
     /// Esc alone.
     Escape,
-    /// Ctrl-C, where it is no signal.
+    /// Ctrl-C, if it does not send a signal.
     Interrupt,
 }
 
 /// The end of a pasted text.
 const PASTE_END: &[u8] = b"\x1b[201~";
-/// An escape sequence that is longer is no key.
+/// A longer escape sequence is not a key.
 const LONGEST: usize = 32;
 
-/// Makes keys of bytes.
+/// Decodes bytes to keys.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct KeyDecoder {
     pending: Vec<u8>,
-    /// The text of a paste that has begun.
+    /// The text of an unfinished paste.
     paste: Option<Vec<u8>>,
 }
 
 impl KeyDecoder {
-    /// The keys that are complete with these bytes.
+    /// The keys that these bytes complete.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<PressedKey> {
         let mut keys: Vec<PressedKey> = Vec::new();
         let mut rest = bytes;
@@ -71,7 +71,7 @@ impl KeyDecoder {
         keys
     }
 
-    /// The key that has been begun, if nothing follows: Esc.
+    /// The pending key if no bytes follow: Esc.
     pub fn rest(&mut self) -> Option<PressedKey> {
         let is_escape = self.pending == [0x1b];
         is_escape.then(|| {
@@ -80,7 +80,7 @@ impl KeyDecoder {
         })
     }
 
-    /// Makes a key of the pending bytes if they are one.
+    /// Adds the key of the pending bytes, if they are complete.
     fn settle(&mut self, keys: &mut Vec<PressedKey>) {
         let bytes = self.pending.as_slice();
         let key = match bytes {
@@ -97,7 +97,7 @@ impl KeyDecoder {
                 }
                 sequence(middle, *last)
             }
-            // A second Esc begins anew.
+            // A second Esc begins a new sequence.
             [0x1b, 0x1b] => {
                 self.pending.truncate(1);
                 return;
@@ -123,7 +123,7 @@ impl KeyDecoder {
     }
 }
 
-/// Adds a text to the text before it, so that a fast paste without brackets is one change.
+/// Appends a text to the text before it, so that a fast paste without brackets is one change.
 fn put(keys: &mut Vec<PressedKey>, text: String) {
     match keys.last_mut() {
         Some(PressedKey::Text(before)) => before.push_str(&text),
@@ -234,7 +234,7 @@ mod tests {
         ];
         for (bytes, expected) in table {
             assert_eq!(KeyDecoder::default().push(bytes), expected, "{bytes:?}");
-            // Byte by byte, texts arrive in pieces.
+            // Texts arrive in pieces, byte by byte.
             let mut decoder = KeyDecoder::default();
             let mut pieces: Vec<PressedKey> = Vec::new();
             for byte in bytes {

@@ -1,8 +1,9 @@
-//! The user at the terminal as the role [`Person`]: answers what the loop asks, and may type at any
-//! time.
+//! The user at the terminal in the role [`Person`]: answers the questions of the loop, and may type
+//! at any time.
 //!
-//! [`console`] reads, [`editor`] has the typed text, the front's [`Desk`](super::front::Desk) shows it.
-//! The prompts and what the answers mean are those of mini-swe-agent's interactive agent.
+//! [`console`] reads the input, [`editor`] has the typed text, and the front's
+//! [`Desk`](super::front::Desk) shows it. The prompts and the meaning of the answers are those of
+//! mini-swe-agent's interactive agent.
 
 mod approval;
 mod commands;
@@ -44,18 +45,18 @@ pub(super) struct Attendant {
     /// How many tokens a request to the model may have.
     window: Option<u64>,
     notifies: bool,
-    /// Whether the run is about to end: then each Ctrl-C is a stop of the run.
+    /// Whether the run is about to end: then each Ctrl-C stops the run.
     is_ending: AtomicBool,
-    /// Whether the user was interrupted, and is asked what to do: then Ctrl-C ends the run.
+    /// Whether the user is asked what to do after an interruption: then Ctrl-C ends the run.
     at_last_question: AtomicBool,
 }
 
 impl Attendant {
-    /// The user of a run with this config; none if there is no terminal, or the front or the config has
-    /// no questions.
+    /// The user of a run with this config; none if there is no terminal, or if the front or the
+    /// config excludes questions.
     ///
     /// # Errors
-    /// What in the config is wrong.
+    /// A message with the mistake in the config.
     pub fn of(
         config: &Config,
         front: &dyn CliFront,
@@ -104,17 +105,17 @@ impl Attendant {
         (self.seat.source.clone(), self.stop.clone())
     }
 
-    /// What the user goes on with, if there is a wish.
+    /// The user's wish to continue after the run, if any.
     pub fn next(&self) -> Option<NextRun> {
         self.seat.next()
     }
 
-    /// Takes what the model was not told before the end of the run.
+    /// Takes the messages that the model did not get before the end of the run.
     pub fn unsent(&self) -> Option<String> {
         self.seat.said()
     }
 
-    /// The flags of a run that goes on as this one.
+    /// The flags with which a further run continues this one.
     pub fn flags(&self) -> PersonArgs {
         PersonArgs {
             mode: Some(self.seat.mode().name().to_owned()),
@@ -135,14 +136,14 @@ impl Attendant {
         }
     }
 
-    /// Begins to read what is typed. Call it once signals are handled: a signal that ends the program
-    /// would leave the terminal as it is then.
+    /// Begins to read input. Must be called once signals are handled: a signal that ends the
+    /// program without a handler would not restore the terminal.
     pub fn begin(&self) {
         terminal::begin();
         self.console();
     }
 
-    /// Reads no more, and gives the terminal back.
+    /// Ends the reading, and restores the terminal.
     pub fn end(&self) {
         if let Some(Some(console)) = self.console.get() {
             console.end();
@@ -281,7 +282,7 @@ impl Person for Attendant {
     }
 }
 
-/// Marks that a question is over, also if it was withdrawn.
+/// Marks that a question is over, even if it was withdrawn.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {

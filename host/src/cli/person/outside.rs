@@ -1,4 +1,4 @@
-//! A text in the user's own editor (`$VISUAL`, `$EDITOR`).
+//! Edits a text in the user's own editor (`$VISUAL`, `$EDITOR`).
 
 use std::io::Write as _;
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use super::terminal;
 use crate::cli::front::Desk;
 
-/// The text as the user has left it.
+/// The text after the user has edited it.
 ///
 /// # Errors
-/// Why it could not be edited.
+/// A message with the reason why it could not be edited.
 pub(super) fn edit(desk: &Desk, text: &str) -> Result<String, String> {
     let editor = ["VISUAL", "EDITOR"]
         .iter()
@@ -26,7 +26,7 @@ pub(super) fn edit(desk: &Desk, text: &str) -> Result<String, String> {
     written.map_err(|error| format!("can't write a file for the editor: {error}"))?;
     desk.release();
     terminal::lend();
-    // The variable may have arguments, as `code --wait`.
+    // The variable may contain arguments, as in `code --wait`.
     let done = Command::new("/bin/sh")
         .args(["-c", &format!("{editor} \"$1\""), "sh"])
         .arg(file.path())

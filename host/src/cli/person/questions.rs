@@ -1,4 +1,4 @@
-//! The questions, one function each: what is shown, and what the answers mean.
+//! The questions, one function each: the displayed text, and the effects of the answers.
 
 use super::commands::SlashCommand;
 use super::console::{Held, Prompt, Typed};
@@ -6,22 +6,22 @@ use super::work_tree::RememberedFiles;
 use super::{Attendant, approval, history, outside};
 use mswea_core::{Action, Answer, PersonMode, SpentOfLimits};
 
-/// The mark in front of an answer.
+/// The mark before an answer.
 const MARK: &str = "> ";
 
-/// What was entered at a prompt.
+/// The input at a prompt.
 enum Entered {
     Text(String),
     /// The mode was changed.
     Switched(PersonMode),
-    /// A command of this question.
+    /// A command that this question handles.
     Own(SlashCommand),
-    /// The user can't answer any more.
+    /// The input has ended.
     Gone,
 }
 
 impl Attendant {
-    /// Asks until there is something that the question has to handle.
+    /// Asks until there is an input that the question has to handle.
     async fn entered(&self, held: &Held<'_>, hint: &str) -> Entered {
         let mut is_multiline = false;
         loop {
@@ -62,7 +62,7 @@ impl Attendant {
         }
     }
 
-    /// Takes back what the last commands have changed in files, if the user agrees to what is shown.
+    /// Undoes the changes of the last commands in files, if the user agrees after seeing them.
     async fn undo(&self, held: &Held<'_>) {
         let desk = &self.seat.desk;
         let tree = match &self.seat.work_tree {
@@ -106,7 +106,7 @@ impl Attendant {
         }
     }
 
-    /// Handles a command that a question does not have.
+    /// Handles a command that the question does not handle.
     async fn other(&self, command: &SlashCommand) {
         let ends = match command {
             SlashCommand::Model(name) => self.seat.switch_model(name),
@@ -153,7 +153,7 @@ impl Attendant {
                             if let Some(edited) = self.edited(held, command, outside).await {
                                 commands[at] = edited;
                                 let actions = with(actions, &commands);
-                                // What was edited here is above already.
+                                // A command that was edited here is already above.
                                 match outside || actions.len() > 1 {
                                     true => self.seat.desk.propose(&actions),
                                     false => self.seat.desk.expect(&actions),
@@ -183,7 +183,7 @@ impl Attendant {
                 Entered::Gone => return None,
                 Entered::Text(text) if text.trim().is_empty() => true,
                 Entered::Text(reason) => return Some(Answer::No { reason }),
-                // The policy asks in every mode.
+                // The policy's question is asked in every mode.
                 Entered::Switched(_) => false,
                 Entered::Own(SlashCommand::Edit { outside, .. }) => {
                     if let Some(edited) = self.edited(held, &command, outside).await {
@@ -209,8 +209,8 @@ impl Attendant {
         }
     }
 
-    /// Asks for a prefix that is always allowed, in this run or in all. Returns whether the commands may run
-    /// with it.
+    /// Asks for a prefix that is always allowed, in this run or in all runs. Returns whether the
+    /// commands may run after that.
     async fn always(&self, held: &Held<'_>, commands: &[String], is_kept: bool) -> bool {
         let desk = &self.seat.desk;
         let file = approval::file().filter(|_| is_kept);
@@ -263,7 +263,7 @@ impl Attendant {
         true
     }
 
-    /// A command as the user has changed it; none if it stays.
+    /// The command as the user has changed it; none if it is unchanged.
     async fn edited(&self, held: &Held<'_>, command: &str, outside: bool) -> Option<String> {
         let edited = match outside {
             true => {
@@ -380,7 +380,7 @@ impl Attendant {
         let dollars = self
             .number(held, "new cost limit in dollars (0: none; Enter: as it is)")
             .await?;
-        // Limits that are off stay off.
+        // Limits that are switched off stay so.
         #[expect(
             clippy::cast_possible_truncation,
             reason = "a float is limited to the range"
@@ -398,7 +398,7 @@ impl Attendant {
         Some(Answer::Raise { steps, cost })
     }
 
-    /// A number that is not negative; none for an empty answer. `None` if the user can't answer.
+    /// A number that is not negative; none for an empty answer. `None` if the input has ended.
     async fn number(&self, held: &Held<'_>, hint: &str) -> Option<Option<f64>> {
         loop {
             let prompt = Prompt {
@@ -430,7 +430,7 @@ fn shown_limit(is_set: bool, limit: &str) -> String {
     }
 }
 
-/// The answer that the actions run, with these commands in the place of their own.
+/// The answer that the actions run, with these commands in place of their own.
 fn agreed(actions: &[Action], commands: Vec<String>) -> Answer {
     let same = actions.iter().zip(&commands);
     match same

@@ -1,5 +1,5 @@
-//! What the questions to the user and the lines that are typed without a question share: the mode of
-//! the run, the messages that wait for the next step, and the commands that need no question.
+//! The state that questions share with text which is typed without a question: the mode of the run,
+//! the messages that wait for the next step, and the commands that need no question.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::cli::front::Desk;
 use mswea_config::Config;
 use mswea_core::{Errand, Output, PersonMode, StopSource};
 
-/// What a user goes on with at the end of a run.
+/// The wish of a user to continue at the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum NextRun {
     /// The same run with another model.
@@ -23,18 +23,19 @@ pub(in crate::cli) enum NextRun {
     Fork,
 }
 
-/// The user's place at a run.
+/// The state of the user's part in a run.
 pub(super) struct Seat {
     pub desk: Desk,
     pub source: Arc<StopSource>,
     mode: Mutex<PersonMode>,
     queue: Mutex<Vec<String>>,
     config: Config,
-    /// What the user goes on with.
+    /// The user's wish to continue.
     next: Mutex<Option<NextRun>>,
     errands: UnboundedSender<Errand>,
     to_do: tokio::sync::Mutex<UnboundedReceiver<Errand>>,
-    /// What remembers the files of the commands, or the reason why they can't be remembered.
+    /// The scripts that remember the files of the commands, or the reason why they can't be
+    /// remembered.
     pub work_tree: Result<RememberedFiles, &'static str>,
     /// The folder of the commands, if it is on this machine.
     folder: Option<PathBuf>,
@@ -71,7 +72,7 @@ impl Seat {
         *lock(&self.mode)
     }
 
-    /// Changes the mode. Returns whether it is another one than before.
+    /// Changes the mode. Returns whether it has changed.
     pub fn switch(&self, mode: PersonMode) -> bool {
         let name = mode.name();
         if std::mem::replace(&mut *lock(&self.mode), mode) == mode {
@@ -83,7 +84,7 @@ impl Seat {
         true
     }
 
-    /// The messages that wait, as one text.
+    /// The waiting messages, as one text.
     pub fn said(&self) -> Option<String> {
         let said = std::mem::take(&mut *lock(&self.queue));
         (!said.is_empty()).then(|| said.join("\n\n"))
@@ -102,7 +103,7 @@ impl Seat {
         }
     }
 
-    /// Obeys a command that is the same everywhere.
+    /// Does a command that has the same effect everywhere.
     pub fn obey(&self, command: &SlashCommand) {
         match command {
             SlashCommand::Help => self.desk.note(HELP),
@@ -134,7 +135,8 @@ impl Seat {
         self.source.stop();
     }
 
-    /// Goes on with another model: the run ends, and is resumed with it. Returns whether it does.
+    /// Continues with another model: the run ends, and is resumed with it. Returns whether this is
+    /// possible.
     pub fn switch_model(&self, name: &str) -> bool {
         if name.is_empty() {
             let name = self.config.model.model_name.as_deref().unwrap_or_default();
@@ -160,7 +162,8 @@ impl Seat {
         true
     }
 
-    /// Goes on in a new run: this one ends, and the new one begins with its steps. Returns whether it does.
+    /// Continues in a new run: this one ends, and the new one begins with its steps. Returns
+    /// whether this is possible.
     pub fn fork(&self) -> bool {
         if self.folder.is_none() {
             self.desk.note(
@@ -173,17 +176,17 @@ impl Seat {
         true
     }
 
-    /// What the user goes on with.
+    /// The user's wish to continue.
     pub fn next(&self) -> Option<NextRun> {
         lock(&self.next).clone()
     }
 
-    /// Tells the model something before its next step.
+    /// Adds a message to the model, which gets it before its next step.
     pub fn tell(&self, text: String) {
         lock(&self.queue).push(text);
     }
 
-    /// The next errand.
+    /// Waits for the next errand.
     pub async fn errand(&self) -> Errand {
         match self.to_do.lock().await.recv().await {
             Some(errand) => errand,
@@ -193,7 +196,7 @@ impl Seat {
 
     fn send(&self, script: String, done: impl FnOnce(Output) + Send + 'static) {
         let done = Box::new(done);
-        // The receiver lives as long as this.
+        // The receiver exists as long as this value.
         drop(self.errands.send(Errand { script, done }));
     }
 

@@ -1,5 +1,5 @@
-//! The terminal's input while the program reads it: keys arrive at once and are not echoed. Signals
-//! stay signals, so Ctrl-C works whatever the program does.
+//! The terminal's input while the program reads it: keys arrive at once and are not echoed. Signal
+//! keys still send signals, so Ctrl-C works whatever the program does.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,15 +12,15 @@ use rustix::stdio::stdin;
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios};
 use rustix::termios::{tcgetattr, tcgetpgrp, tcsetattr};
 
-/// How often the lock is tried at the end.
+/// How often locking is tried at the end.
 const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What the program has changed.
+/// The changes to the terminal.
 struct Taken {
-    /// How the terminal was before.
+    /// The terminal's settings before.
     before: Option<Termios>,
-    /// Whether it was given back for good.
+    /// Whether the terminal was restored for good.
     is_over: bool,
 }
 
@@ -29,8 +29,8 @@ static TAKEN: Mutex<Taken> = Mutex::new(Taken {
     is_over: false,
 });
 
-/// Has the terminal pass on each key. Also after the program was stopped, or another program has
-/// changed the terminal; no change if it is as it should be.
+/// Makes the terminal pass on each key. Called again after the program was stopped, or another
+/// program has changed the terminal; does nothing if the settings are right.
 pub(super) fn take() -> io::Result<()> {
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let now = tcgetattr(stdin())?;
@@ -41,23 +41,23 @@ pub(super) fn take() -> io::Result<()> {
     let mut keys = now.clone();
     taken.before.get_or_insert(now);
     keys.local_modes -= lines | LocalModes::IEXTEN;
-    // A read does not wait, as what was typed may be gone: Ctrl-C flushes it.
+    // A read does not wait, because typed text may be gone: Ctrl-C flushes it.
     keys.special_codes[SpecialCodeIndex::VMIN] = 0;
     keys.special_codes[SpecialCodeIndex::VTIME] = 0;
     Ok(tcsetattr(stdin(), OptionalActions::Now, &keys)?)
 }
 
-/// Lets the terminal be taken, also after it was given back at the end of an earlier run.
+/// Allows taking the terminal again after it was restored at the end of an earlier run.
 pub(super) fn begin() {
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner).is_over = false;
 }
 
-/// Makes the terminal as it was, for another program.
+/// Restores the terminal for another program.
 pub(super) fn lend() {
     put_back(&mut TAKEN.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
-/// Gives the terminal back as it was, for good. Returns whether it was changed.
+/// Restores the terminal for good. Returns whether it was changed.
 pub(crate) fn give_back() -> bool {
     for _ in 0..TRIES {
         // A thread that panicked may hold the lock.
@@ -73,7 +73,7 @@ pub(crate) fn give_back() -> bool {
 }
 
 fn put_back(taken: &mut Taken) {
-    // In the background, a change of the terminal would stop the program.
+    // In the background, changing the terminal would stop the program.
     if let Some(before) = taken.before.take()
         && is_ours()
     {
@@ -81,10 +81,10 @@ fn put_back(taken: &mut Taken) {
     }
 }
 
-/// Reads what was typed; none in the background, and if nothing is there.
+/// Reads typed bytes; none in the background, or if there are none.
 ///
 /// # Errors
-/// There is no terminal any more.
+/// The system's error if there is no terminal any more.
 pub(super) fn read(bytes: &mut [u8]) -> io::Result<Option<usize>> {
     let is_read = without_stops(|| rustix::io::read(stdin(), bytes));
     match is_read {
@@ -96,12 +96,14 @@ pub(super) fn read(bytes: &mut [u8]) -> io::Result<Option<usize>> {
     }
 }
 
-/// Does something during which the terminal does not stop this thread for a read in the background. A program
-/// that is stopped there would go on with the read once it is in the foreground, and wait for a key.
+/// Calls `read` with the signal blocked by which the terminal stops a background program that
+/// reads. A program that was stopped there would continue the read in the foreground, and wait for
+/// a key.
 fn without_stops<T>(read: impl FnOnce() -> T) -> T {
     let mut stops = MaybeUninit::uninit();
     let mut before = MaybeUninit::uninit();
-    // SAFETY: the sets are initialised before they are read, and the mask of this thread is put back.
+    // SAFETY: the sets are initialised before they are read, and the mask of this thread is
+    // restored.
     unsafe {
         libc::sigemptyset(stops.as_mut_ptr());
         libc::sigaddset(stops.as_mut_ptr(), libc::SIGTTIN);
@@ -131,7 +133,7 @@ pub(super) fn is_away() -> bool {
     tcgetpgrp(stdin()).is_ok_and(|group| group != rustix::process::getpgrp())
 }
 
-/// Whether the program may read: it is in the foreground.
+/// Whether the program may read, because it is in the foreground.
 pub(super) fn is_ours() -> bool {
     tcgetpgrp(stdin()).is_ok_and(|group| group == rustix::process::getpgrp())
 }

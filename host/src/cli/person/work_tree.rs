@@ -1,9 +1,10 @@
-//! The work tree of the agent's environment, for the user: what has changed in it, and its files as they
-//! were before the last actions.
+//! The work tree of the agent's environment, for the user: its changes, and its files before the
+//! last actions.
 //!
-//! Everything is done by shell scripts in the environment, as the agent's own commands are. What is remembered
-//! is in a repository of our own, so that the user's one stays as it is, and its config is not obeyed: it can
-//! name programs that git starts. What git ignored when the files were remembered is never touched.
+//! All of this is done by shell scripts in the environment, like the agent's own commands. The
+//! files are stored in a repository of this host's own, so that the user's repository is unchanged,
+//! and its config is not used: it can name programs that git starts. Files that git ignored when
+//! the files were remembered are never changed.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,12 +12,12 @@ use mswea_core::{FileMemory, Output};
 use mswea_executor::TempFolder;
 use mswea_session as session;
 
-/// Begins the lines with a script's answers.
+/// The beginning of the lines with a script's answers.
 const SIGN: &str = "@mswea ";
-/// How many files are named.
+/// How many files a message names.
 const NAMED: usize = 20;
 
-/// What is changed since the last commit. The arguments are pathspecs of the host's own files.
+/// Prints the changes since the last commit. The arguments are pathspecs of the host's own files.
 pub(super) const DIFF: &str = r#"g() { command git --no-pager -c core.hooksPath=/dev/null -c core.fsmonitor=false "$@"; }
 found=$(LC_ALL=C g rev-parse --is-inside-work-tree 2>&1)
 case $found in
@@ -28,25 +29,25 @@ base=$(g rev-parse -q --verify HEAD) || base=$(g hash-object -t tree /dev/null)
 g diff --no-ext-diff --no-textconv --no-color "$base" 2>&1
 g ls-files --others --exclude-standard 2>/dev/null | sed 's/^/new file: /'"#;
 
-/// Remembers the files, and takes changes back.
+/// Remembers the files, and undoes changes.
 #[derive(Debug)]
 pub(super) struct RememberedFiles {
-    /// The folder of what is remembered, as a word of a shell.
+    /// The folder of the remembered files, as a word of a shell.
     folder: String,
-    /// It is on this machine, and removed also if this program is killed.
+    /// The folder if it is on this machine; it is removed also if this program is killed.
     own: Mutex<Option<TempFolder>>,
 }
 
-/// The changes that can be taken back.
+/// The changes that can be undone.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TakenBack {
     before: String,
     now: String,
     /// The files, each with a letter: `M README.md`.
     pub files: Vec<String>,
-    /// The repositories inside the work tree that have changed: they stay as they are.
+    /// The changed repositories inside the work tree, which are not restored.
     pub nested: Vec<String>,
-    /// Whether the current commit is another one than then.
+    /// Whether the current commit has changed since.
     pub has_moved: bool,
 }
 
@@ -54,11 +55,11 @@ impl RememberedFiles {
     /// The work tree of the commands in an environment of this class.
     ///
     /// # Errors
-    /// Why its files can't be remembered.
+    /// The reason why the files can't be remembered.
     pub fn new(class: &str) -> Result<Self, &'static str> {
         let id = session::new_run_id();
         match class {
-            // They run on this machine, with its temporary files.
+            // These commands run on this machine, with its temporary files.
             "local" => {}
             "bubblewrap" => {
                 return Err(
@@ -91,18 +92,18 @@ impl RememberedFiles {
         );
     }
 
-    /// How the files are remembered.
+    /// The scripts that remember the files.
     pub fn memory(&self) -> FileMemory {
-        // Outside of a repository no git is started: the walk up to `.git` is the shell's own.
+        // Outside of a repository, git is not started: the shell itself searches for `.git`.
         let before = r#"cd -P . && up=$PWD
 until [ -e "$up/.git" ]; do
   case $up in */*) up=${up%/*} ;; *) exit 0 ;; esac
 done
 "#;
-        // What takes too long is not tried at each step.
+        // If it takes too long once, it is not tried again at each step.
         let early = r#"[ ! -e "$s/late" ] || exit 0
 command -v timeout >/dev/null && limit='timeout 8'"#;
-        // Git replaces the index by another file whenever a file differs from it in content, mode or times.
+        // Git replaces the index file whenever a file differs from it in content, mode or times.
         let unchanged = r#"g ls-files -z --others --ignored --exclude-standard --directory >"$s/listed.new"
 last= commit=
 [ ! -f "$s/last" ] || read -r last commit <"$s/last"
@@ -121,12 +122,12 @@ mv -f "$s/listed.new" "$s/listed" && ln -f "$s/git/index" "$s/seen""#;
         }
     }
 
-    /// The beginning of the scripts: `tree` is the tree of the files as they are, `head` the commit.
-    /// `early` runs before the work begins, `indexed` when the index is that of the files.
+    /// The beginning of the scripts: sets `tree`, the tree of the current files, and `head`, the
+    /// commit. `early` runs before the work begins, `indexed` when the index is that of the files.
     ///
-    /// The repository is only asked for its places. All else is done in a repository of our own, which has the
-    /// same work tree: a filter in the config of the user's repository is a program, and a conversion would give
-    /// back other bytes.
+    /// Of the user's repository, only its paths are read. Everything else is done in a repository
+    /// of this host's own with the same work tree: a filter in the config of the user's repository
+    /// is a program, and a conversion would restore other bytes.
     fn begin(&self, early: &str, indexed: &str) -> String {
         format!(
             r#"unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_NAMESPACE GIT_COMMON_DIR
@@ -182,7 +183,7 @@ keep() {{
         )
     }
 
-    /// The script that finds what the last actions have changed.
+    /// The script that finds the changes of the last actions.
     pub fn look(&self) -> String {
         let early = r#"[ -s "$s/trees" ] || { [ ! -e "$s/late" ] || tell too-large; tell nothing; exit 0; }"#;
         format!(
@@ -206,10 +207,10 @@ g diff-tree -r --no-renames --name-status "$before" "$tree""#,
         )
     }
 
-    /// What [`RememberedFiles::look`] has found.
+    /// The result of [`RememberedFiles::look`].
     ///
     /// # Errors
-    /// Why nothing can be taken back.
+    /// The reason why nothing can be undone, for the user.
     pub fn found(output: &Output) -> Result<TakenBack, String> {
         let text = &output.output;
         let answers = |name: &'static str| {
@@ -254,7 +255,7 @@ g diff-tree -r --no-renames --name-status "$before" "$tree""#,
         })
     }
 
-    /// The script that takes changes back.
+    /// The script that undoes changes.
     pub fn take_back(&self, changes: &TakenBack) -> String {
         let TakenBack { before, now, .. } = changes;
         format!(
@@ -275,10 +276,11 @@ tell done"#,
         )
     }
 
-    /// Checks by the output of the script of [`RememberedFiles::take_back`] that it has taken the files back.
+    /// Checks, by the output of the script of [`RememberedFiles::take_back`], that the changes were
+    /// undone.
     ///
     /// # Errors
-    /// The reason why it has not, for the user.
+    /// The reason why they were not, for the user.
     pub fn is_back(output: &Output) -> Result<(), String> {
         let lines = || output.output.lines();
         let answers = || lines().filter_map(|line| line.strip_prefix(SIGN));

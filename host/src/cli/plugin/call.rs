@@ -1,4 +1,4 @@
-//! `plugin call`: one function of a plugin, by hand.
+//! `plugin call`: calls one function of a plugin.
 
 use std::io::Read as _;
 

@@ -38,7 +38,7 @@ pub fn run(command: &PluginCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The user is told of a compilation that takes longer than this.
+/// A compilation that takes longer is reported to the user.
 const SLOW: std::time::Duration = std::time::Duration::from_millis(300);
 
 /// Loads a plugin by name or file.

@@ -17,7 +17,7 @@ const READ: u64 = 1 << 30;
 /// The status of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// A process holds its journal.
+    /// A process holds the lock of its journal.
     Running,
     /// The run has recorded its end, with this exit status.
     Ended(String),
@@ -71,7 +71,7 @@ impl Card {
             return Err(no(path, "it does not begin with `run_started`"));
         };
         let (standing, cost, steps) = match end {
-            // A run that is still running has not ended, whatever its last event is.
+            // A run that is still running has not ended, even if its last event is an end.
             Some(end) if !is_held(&file) => {
                 (Standing::Ended(end.exit_status), end.cost, end.queries)
             }
@@ -117,7 +117,7 @@ impl Card {
 /// Opens a journal for reading.
 ///
 /// # Errors
-/// When it is not a plain file, or can't be read.
+/// A message if it is not a regular file, or can't be read.
 pub(super) fn open(path: &Path) -> Result<File, String> {
     regular_file::open(path, u64::MAX)
         .map_err(|error| format!("can't read the journal `{}`: {error}", path.display()))

@@ -16,7 +16,7 @@ const NAMED: usize = 5;
 pub(super) struct JournalPlace {
     /// The journal.
     pub(super) journal: PathBuf,
-    /// The run's id, if a link has it.
+    /// The run's id, if it is known from a link.
     pub(super) noted: Option<String>,
 }
 
@@ -68,8 +68,8 @@ fn followed(run_id: &str, noted: PathBuf) -> PathBuf {
     there.find(|path| is_it(path)).unwrap_or(noted)
 }
 
-/// The journal of one run, which is named by its id, by the beginning of its id, or by the path of
-/// its journal or trajectory.
+/// The journal of one run, named by its id, by the beginning of its id, or by the path of its
+/// journal or trajectory.
 ///
 /// # Errors
 /// A message if no journal or more than one matches.
@@ -96,7 +96,7 @@ pub(in crate::cli) fn one(named: &Path) -> Result<PathBuf, String> {
 }
 
 /// # Errors
-/// A message if several runs have such an id, or if the run has several journals: copies of one.
+/// A message if several runs have such an id, or if the run has several journals, which are copies.
 fn by_id(id: &str) -> Result<Option<PathBuf>, String> {
     let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for place in all() {

@@ -14,7 +14,7 @@ use crate::cli::front::{cut_to, dollars_text};
 use crate::cli::output::{self, Failure};
 use mswea_text::one_line;
 
-/// How much of a task is shown.
+/// How many characters of a task are shown.
 const TASK: usize = 60;
 
 /// Lists runs.

@@ -1,5 +1,5 @@
-//! Several attempts at one problem: each is a run with a journal and an environment of its own. A model judges
-//! them, and all are in one trajectory, which is written after each of them.
+//! Several attempts at one problem: each is a run with a journal and an environment of its own. A
+//! model judges them. All are in one trajectory, which is written after each attempt.
 
 mod judges;
 mod plan;
@@ -28,19 +28,19 @@ use plan::PlannedRun;
 /// The attempts at one problem.
 pub(super) struct AttemptSeries<'a> {
     pub(super) plan: &'a AttemptsPlan,
-    /// The plan's; its images are fetched at the beginning.
+    /// The problem of the plan; its images are fetched at the beginning.
     pub(super) problem: SweProblem,
     /// The folder of the instance's files.
     pub(super) folder: PathBuf,
     pub(super) runtime: &'a Runtime,
     pub(super) front: Arc<dyn Front>,
     pub(super) stop: Stop,
-    /// Whether attempts that have ended before the process was killed count: in a batch, whose instances have
-    /// folders of their own.
+    /// Whether attempts count that had ended before the process was killed: in a batch, whose
+    /// instances have folders of their own.
     pub(super) goes_on: bool,
 }
 
-/// A batch whose instances are worked on with several attempts each, by their ids.
+/// The plans of a batch's instances with several attempts each, by instance id.
 #[derive(Debug)]
 pub(super) struct AttemptsCourse(pub(super) HashMap<String, AttemptsPlan>);
 
@@ -71,7 +71,7 @@ impl InstanceCourse for AttemptsCourse {
     }
 }
 
-/// Puts the images of a problem into its text, unless it is stopped meanwhile.
+/// Adds the images of a problem to its text, unless the run is stopped meanwhile.
 pub(super) async fn completed(problem: &mut SweProblem, stop: &Stop) {
     let id = problem.id.clone();
     let said = |text: &str| output::warning(&format!("{id}: {text}"));
@@ -92,8 +92,8 @@ struct EndedAttempts {
 }
 
 impl AttemptSeries<'_> {
-    /// Makes attempts until one is accepted or no further one is allowed, and chooses one of them. The result is
-    /// that of the chosen one, with the account of everything.
+    /// Makes attempts until one is accepted or no further one is allowed, and chooses one of them.
+    /// The result is that of the chosen attempt, with the cost of everything.
     pub(super) async fn run(mut self) -> Done {
         completed(&mut self.problem, &self.stop).await;
         let mut judges = match Judges::of(&self).await {
@@ -133,7 +133,7 @@ impl AttemptSeries<'_> {
             is_stopped = is_interrupted(&done) || self.stop.is_stopped();
             let is_last = is_stopped || is_final(&done);
             self.take(&mut ended, done, number).await;
-            // A review takes its time, and the process may be killed meanwhile.
+            // Written before the review, which takes time: the process may be killed meanwhile.
             self.write(&ended, None, judges.reviews(), None).await;
             if !is_stopped {
                 is_stopped = self.review(&mut judges, &mut ended).await.is_err();
@@ -146,8 +146,8 @@ impl AttemptSeries<'_> {
         self.conclude(ended, judges, is_stopped).await
     }
 
-    /// Removes the trajectories of an earlier run of the same name, which may have made more attempts than this
-    /// one will. Its journals stay.
+    /// Removes the trajectories of an earlier run with the same name, which may have made more
+    /// attempts than this one will. Its journals are kept.
     async fn forget_earlier(&self) {
         let places = (0..).map(|number| self.place(number));
         let places: Vec<PathBuf> = places.take_while(|place| place.is_dir()).collect();
@@ -160,7 +160,8 @@ impl AttemptSeries<'_> {
         .await;
     }
 
-    /// What an attempt has come to that had ended when an earlier process was killed: it is paid for.
+    /// The result of an attempt that had ended when an earlier process was killed, and that was
+    /// already paid.
     async fn ended_before(&self, number: usize) -> Option<Done> {
         let journal = self.file(&self.place(number), "events.jsonl");
         let task = self.problem.text.clone();
@@ -194,7 +195,7 @@ impl AttemptSeries<'_> {
         read.await.flatten()
     }
 
-    /// Makes one attempt. `spent`: the dollars of those before it.
+    /// Makes one attempt. `spent`: the dollars of the attempts before it.
     async fn attempt(&self, number: usize, spent: f64) -> Result<Done, session::SetupError> {
         if self.goes_on
             && let Some(done) = self.ended_before(number).await
@@ -209,7 +210,7 @@ impl AttemptSeries<'_> {
         let is_own =
             config.environment.environment_class == "local" && work.starts_with(self.place(number));
         if is_own {
-            // What an earlier run of the same name has left there is none of this attempt's.
+            // Files that an earlier run with the same name has left do not belong to this attempt.
             let of = work.clone();
             let made = aside("folder", move || {
                 match mswea_executor::remove_tree(&of) {
@@ -271,7 +272,7 @@ impl AttemptSeries<'_> {
         ended.dones.push(done);
     }
 
-    /// Has the last attempt scored.
+    /// Asks the reviewer for the score of the last attempt.
     async fn review(&self, judges: &mut Judges, ended: &mut EndedAttempts) -> Result<(), Unjudged> {
         let number = ended.made.len() - 1;
         let before = judges.reviews().cost;
@@ -293,7 +294,7 @@ impl AttemptSeries<'_> {
         Ok(())
     }
 
-    /// Chooses one of the attempts, and writes what they have come to.
+    /// Chooses one of the attempts, and writes the trajectory of all.
     async fn conclude(&self, ended: EndedAttempts, mut judges: Judges, stopped: bool) -> Done {
         let chosen = match stopped {
             true => Err(Unjudged::Stopped),
@@ -334,7 +335,7 @@ impl AttemptSeries<'_> {
         done
     }
 
-    /// Names the chosen attempt's files as those of the instance, too.
+    /// Links the chosen attempt's files into the folder of the instance.
     async fn show_chosen(&self, done: &mut Done) {
         for (from, suffix) in [
             (done.journal.clone(), "events.jsonl"),
@@ -348,7 +349,7 @@ impl AttemptSeries<'_> {
                 let _ = std::fs::remove_file(&beside);
                 std::fs::hard_link(&of, &beside)?;
                 std::fs::rename(&beside, &own)?;
-                // If both are the same file, the name beside is still there.
+                // `rename` of two links to the same file removes neither.
                 let _ = std::fs::remove_file(&beside);
                 Ok::<(), std::io::Error>(())
             });
@@ -363,7 +364,7 @@ impl AttemptSeries<'_> {
         }
     }
 
-    /// Writes the trajectory of all attempts; the old one stays until the new one is whole.
+    /// Writes the trajectory of all attempts; the old one stays until the new one is complete.
     async fn write(
         &self,
         ended: &EndedAttempts,
@@ -385,7 +386,7 @@ impl AttemptSeries<'_> {
         }
     }
 
-    /// Says that an attempt begins, and what became of the last one.
+    /// Prints that an attempt begins, and how the last one ended.
     fn announce(&self, ended: &EndedAttempts) {
         let number = ended.made.len();
         let last = ended.made.last().map(|made| {
@@ -403,7 +404,7 @@ impl AttemptSeries<'_> {
         self.front.show(&Progress::Warning(text));
     }
 
-    /// The folder of an attempt, which counts from 0 as in SWE-agent.
+    /// The folder of an attempt, numbered from 0 as in SWE-agent.
     fn place(&self, number: usize) -> PathBuf {
         self.folder.join(format!("attempt_{number}"))
     }
@@ -422,7 +423,7 @@ fn refused(error: session::SetupError) -> Done {
     }
 }
 
-/// Of a plan that was checked before the first attempt.
+/// The error for a plan that was valid before the first attempt.
 fn unusable(failure: Failure) -> session::SetupError {
     session::SetupError::Workspace(failure.message)
 }
@@ -431,7 +432,7 @@ fn is_interrupted(done: &Done) -> bool {
     matches!(&done.outcome, RunOutcome::Ended(it) if it.end == End::Interrupted)
 }
 
-/// Whether a further attempt would end as this one has.
+/// Whether a further attempt would end in the same way.
 fn is_final(done: &Done) -> bool {
     matches!(&done.outcome, RunOutcome::Ended(it)
         if matches!(it.end, End::GlobalLimit { .. } | End::Journal { .. }))

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-/// A call of git that works on the folder that it is told: variables that a caller of the host has set, as
-/// git does for its hooks, would lead it to another repository.
+/// A call of git for the given folder. It removes variables that a caller of the host may have set
+/// (git does so for its hooks), because they would make it use another repository.
 pub(super) fn git() -> Command {
     let mut command = Command::new("git");
     for name in [

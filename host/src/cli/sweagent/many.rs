@@ -1,4 +1,4 @@
-//! `sweagent run-batch`: many problems, as a batch of this host with SWE-agent's files beside its own.
+//! `sweagent run-batch`: many problems, as a batch of this host with SWE-agent's additional files.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ use mswea_sweagent::{
 /// The folder with the files of challenges, below that of the batch.
 const CHALLENGES: &str = ".challenges";
 
-/// An instance that can be chosen by its id.
+/// An instance that can be selected by its id.
 struct ListedInstance(SweInstance);
 
 impl Picked for ListedInstance {
@@ -81,11 +81,11 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
         select: &SelectArgs::default(),
         redo: Redo {
             existing: settings.redo,
-            // SWE-agent has no trajectory of them, and runs them again.
+            // SWE-agent has no trajectory of these instances, and runs them again.
             not_begun: true,
             ..Redo::default()
         },
-        // SWE-agent goes on with whatever config it is given.
+        // SWE-agent continues with any config.
         config_changed: true,
         work: &WorkArgs {
             workers: settings.workers,
@@ -108,9 +108,9 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The instances that the settings choose.
+/// The instances that the settings select.
 fn chosen(settings: &SweBatchSettings) -> Result<Vec<SweInstance>, Failure> {
-    // The flags have other names here.
+    // SWE-agent's flags have other names.
     let renamed = |error: BatchError, names: &[(&str, &str)]| {
         let mut text = error.to_string();
         for (ours, theirs) in names {
@@ -162,7 +162,7 @@ fn split_items(name: &str, split: &str) -> Result<Vec<GivenTree>, Failure> {
     Ok(items.collect())
 }
 
-/// What a row of SWE-bench does not say of itself.
+/// Adds the values that a row of SWE-bench does not contain.
 fn of_swe_bench(item: &mut GivenTree) {
     let id = item.given("instance_id").and_then(GivenTree::text);
     let mut more = json!({"repo_name": "testbed"});
@@ -171,7 +171,7 @@ fn of_swe_bench(item: &mut GivenTree) {
     {
         more["image_name"] = image_name(id).into();
     }
-    // The multimodal data sets have a text with JSON.
+    // In the multimodal data sets, this is a text with JSON.
     let assets = item.given("image_assets").map(GivenTree::value);
     let assets = match assets {
         Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or_default(),
@@ -186,7 +186,7 @@ fn of_swe_bench(item: &mut GivenTree) {
     item.merge(GivenTree::of_value(more, &at));
 }
 
-/// The images of SWE-bench are made for one platform.
+/// The deployment with the platform of SWE-bench's images.
 fn on_amd64(deployment: Option<GivenTree>) -> GivenTree {
     let at = GivenAt::Flag("--instances.type=swe_bench".to_owned());
     let mut tree = GivenTree::empty(at.clone());
@@ -218,7 +218,7 @@ fn folder(request: &SweRequest, settings: &SweBatchSettings) -> Result<PathBuf, 
     Ok(std::path::absolute(&folder).context("the current folder can't be found")?)
 }
 
-/// The images of tasks, by the ids of the instances: each is fetched when its instance begins.
+/// The image URLs of tasks, by instance id. They are fetched when their instance begins.
 #[derive(Debug)]
 struct ImagesOfTasks(HashMap<String, Vec<String>>);
 
@@ -241,21 +241,22 @@ impl TaskCompletion for ImagesOfTasks {
     }
 }
 
-/// What the batch needs of its instances.
+/// The batch's data about its instances.
 #[derive(Default)]
 struct MadeInstances {
     instances: Vec<BatchInstance>,
     sources: Vec<(String, Sources)>,
-    /// The configuration of each instance, as its files show it.
+    /// The configuration of each instance, as it is written to its files.
     configs: HashMap<String, Value>,
-    /// The plans of those that are worked on with several attempts.
+    /// The plans of instances with several attempts.
     plans: HashMap<String, AttemptsPlan>,
     warnings: Vec<String>,
-    /// The folder of the batch, once challenges are put into it. It stays locked until the batch ends.
+    /// The folder of the batch, once files of challenges are written into it. It stays locked until
+    /// the batch ends.
     opened: Option<BatchFolder>,
-    /// The addresses of images behind the tasks.
+    /// The image URLs of the tasks.
     images: HashMap<String, Vec<String>>,
-    /// Local repositories that were looked at.
+    /// The local repositories that were checked.
     repositories: HashSet<String>,
 }
 
@@ -286,10 +287,10 @@ impl MadeInstances {
             id: id.clone(),
         };
         if let Some(challenge) = &mut problem.challenge {
-            // Not in the instance's folder, which is put aside to run it again.
+            // Not in the instance's folder, which is moved away when the instance is run again.
             challenge.place(&folder.join(CHALLENGES).join(id));
             if self.opened.is_none() {
-                // Now it is the folder of a batch, and no other process works in it.
+                // The folder is now that of a batch, and no other process works in it.
                 self.opened = Some(BatchFolder::open(folder).map_err(batch_failure)?);
             }
             challenge.stage()?;

@@ -1,4 +1,5 @@
-//! SWE-agent's files of a batch. A thread of their own writes them: a trajectory may be large.
+//! SWE-agent's files of a batch. A thread of its own writes them, because a trajectory may be
+//! large.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -30,21 +31,21 @@ pub(super) struct SweBatchFiles {
     writer: Mutex<Option<FilesWriter>>,
 }
 
-/// What the writer knows.
+/// The data of the writer.
 struct SweFilesOf {
     folder: PathBuf,
     /// The configuration of each instance.
     configs: HashMap<String, Value>,
 }
 
-/// The thread that writes.
+/// The thread that writes the files.
 struct FilesWriter {
-    /// The watcher has another one, which ends with the batch.
+    /// The watcher has a clone, which is dropped at the end of the batch.
     work: Sender<FileWork>,
     thread: JoinHandle<Result<(), Failure>>,
 }
 
-/// What is to be written.
+/// The files to be written.
 enum FileWork {
     Begun(String),
     Done(Box<BatchResult>),
@@ -124,7 +125,7 @@ impl SweFilesOf {
         }
     }
 
-    /// Writes what comes, to the end.
+    /// Writes files until the end of the batch.
     fn keep(
         &self,
         works: &Receiver<FileWork>,
@@ -156,7 +157,7 @@ impl SweFilesOf {
         failed
     }
 
-    /// Writes the files of an instance that has its result. Returns its status.
+    /// Writes the files of an instance that has got its result. Returns its status.
     fn write(&self, result: &BatchResult) -> Result<String, Failure> {
         let files = self.of(&result.instance_id);
         let journal = files.named("events.jsonl");
@@ -169,7 +170,7 @@ impl SweFilesOf {
         }
         let config = self.configs.get(&result.instance_id);
         if self.has_attempts(&result.instance_id) {
-            // It is written after each attempt.
+            // It was written after each attempt.
             let made = trajectory::read(&files.named("traj"))?;
             let status = made["info"]["exit_status"].as_str().map(str::to_owned);
             write_files(&files, &made)?;
@@ -188,13 +189,13 @@ impl SweFilesOf {
         Ok(status.to_owned())
     }
 
-    /// Whether an instance is worked on with several attempts.
+    /// Whether an instance has several attempts.
     fn has_attempts(&self, id: &str) -> bool {
         let config = self.configs.get(id);
         config.is_some_and(|it| it.pointer("/agent/retry_loop").is_some())
     }
 
-    /// Whether the trajectory of an instance is there, and whole.
+    /// Whether the complete trajectory of an instance exists.
     fn has_trajectory(&self, id: &str) -> bool {
         if self.has_attempts(id) && !self.of(id).named("pred").exists() {
             return false;
@@ -216,13 +217,13 @@ impl SweFilesOf {
     }
 }
 
-/// Tells the front and the writer.
+/// Passes events to the front and the writer.
 struct FilesWatcher {
     front: Arc<BatchFront>,
     work: Sender<FileWork>,
 }
 
-// If the writer has ended, the end of the batch says why.
+// If the writer has ended, its error is reported at the end of the batch.
 impl BatchWatcher for FilesWatcher {
     fn began(&self, id: &str, attempt: u32, goes_on: bool) {
         let _ = self.work.send(FileWork::Begun(id.to_owned()));

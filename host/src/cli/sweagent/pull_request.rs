@@ -13,20 +13,21 @@ use mswea_sweagent::{
     GivenTree, IssueSource, OpenPullRequest, SweAgentProblem, github_server, pull_request_for,
 };
 
-/// The pull request that a configuration asks for.
+/// The pull request of a configuration.
 pub(super) struct PlannedPullRequest {
     issue: IssueSource,
-    /// Where the branch is pushed to.
+    /// The remote to which the branch is pushed.
     remote: PushRemote,
-    /// The commit or branch that the patch is for.
+    /// The commit or branch to which the patch applies.
     base: Option<String>,
-    /// The commit that the local repository has for `base`.
+    /// The commit id of `base` in the local repository.
     commit: Option<String>,
     skip_if_fixed: bool,
 }
 
 impl PlannedPullRequest {
-    /// What `actions.open_pr` asks for, if it does. `repo`: the folder of the local repository.
+    /// The pull request of `actions.open_pr`, if that is set. `repo`: the folder of the local
+    /// repository.
     pub(super) fn of(tree: &GivenTree, repo: Option<&str>) -> Result<Option<Self>, Failure> {
         let Some(given) = tree
             .given("actions.open_pr")
@@ -100,8 +101,8 @@ impl PlannedPullRequest {
         }))
     }
 
-    /// Opens it for a run that has submitted a patch; a run that has ended otherwise has none. What fails is a
-    /// warning: the run itself is done.
+    /// Opens the pull request of a run that has submitted a patch. An error is only a warning,
+    /// because the run itself is complete.
     pub(super) fn open(&self, made: &Value, patch: &Path) {
         let status = made["info"]["exit_status"].as_str().unwrap_or_default();
         let has_patch = made["info"]["submission"].is_string();
@@ -120,7 +121,7 @@ impl PlannedPullRequest {
         let variable = |name: &str| secrecy::var(name);
         let runtime = output::runtime().map_err(|failure| failure.message)?;
         let found = runtime.block_on(pull_request_for(&self.issue, self.skip_if_fixed, &variable));
-        let request = found??;
+        let request = found?;
         let branch = request.branch(&mswea_session::new_run_id());
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let git = GitFolder {
@@ -130,7 +131,8 @@ impl PlannedPullRequest {
         };
         git.run(&["init", "-q"])?;
         git.run(&["remote", "add", "origin", &self.remote.url])?;
-        // A question or a silent server would keep the host waiting for ever. What the user has set goes first.
+        // A question or a silent server would make the host wait for ever. The user's own setting
+        // takes precedence.
         let key = "core.sshCommand";
         if std::env::var_os("GIT_SSH").is_none() && git.run(&["config", key]).is_err() {
             let ssh = "ssh -oBatchMode=yes -oConnectTimeout=30";
@@ -146,14 +148,14 @@ impl PlannedPullRequest {
         opened.map_err(|why| format!("{why}; the branch `{branch}` is pushed"))
     }
 
-    /// Fetches what the patch is for, and returns its name there.
+    /// Fetches the base of the patch, and returns its name in the new repository.
     fn fetched(&self, git: &GitFolder<'_>, request: &OpenPullRequest) -> Result<&str, String> {
         let fetch = |what: &str| git.run(&["fetch", "-q", "--depth=1", "origin", what]);
         let Some(base) = &self.base else {
             fetch(&format!("refs/heads/{}", request.base))?;
             return Ok("FETCH_HEAD");
         };
-        // A server knows branches, tags and whole commit ids.
+        // A server knows branches, tags and complete commit ids.
         match (fetch(base), &self.commit) {
             (Ok(()), _) => Ok("FETCH_HEAD"),
             (Err(_), Some(commit)) => fetch(commit).map(|()| "FETCH_HEAD"),
@@ -162,12 +164,12 @@ impl PlannedPullRequest {
     }
 }
 
-/// The address of a local repository's remote.
+/// The URL of a local repository's remote.
 fn origin(folder: &str) -> Option<String> {
     said_by_git(folder, &["remote", "get-url", "origin"])
 }
 
-/// What git says of a local repository.
+/// The output of git in a local repository.
 fn said_by_git(folder: &str, words: &[&str]) -> Option<String> {
     let done = git().args(["-C", folder]).args(words).output().ok()?;
     let said = String::from_utf8(done.stdout).ok()?;
@@ -200,11 +202,11 @@ impl GitFolder<'_> {
                 "commit.gpgSign=false",
             ])
             .args(words)
-            // A question or a silent server would keep the host waiting for ever.
+            // A question or a silent server would make the host wait for ever.
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_HTTP_LOW_SPEED_LIMIT", "1")
             .env("GIT_HTTP_LOW_SPEED_TIME", "60");
-        // The login is in a variable: everybody on the machine sees arguments.
+        // The login is in a variable, because all users of the machine can see arguments.
         if let Some((key, value)) = self.remote.header(self.token.as_deref()) {
             command
                 .env("GIT_CONFIG_COUNT", "1")
@@ -218,7 +220,7 @@ impl GitFolder<'_> {
         }
         let said = String::from_utf8_lossy(&done.stderr);
         let name = words.first().copied().unwrap_or_default();
-        // The user's settings may put a login into the address, with which git complains.
+        // The user's settings may put a login into the URL, which is in git's error messages.
         let said = mswea_config::redacted(&said.trim().into());
         let said = said.as_str().unwrap_or_default();
         Err(format!("`git {name}` failed: {said}"))

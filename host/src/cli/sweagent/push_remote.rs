@@ -1,4 +1,4 @@
-//! Where `actions.open_pr` pushes to: an address of git, taken apart, with its login apart.
+//! The remote of `actions.open_pr`: parses a URL of git, and separates the login.
 
 use percent_encoding::percent_decode_str;
 use url::Url;
@@ -8,11 +8,11 @@ use mswea_sweagent::login_header;
 /// A remote of git.
 #[derive(Debug, PartialEq)]
 pub(super) struct PushRemote {
-    /// Without a password: for arguments, which everybody on the machine sees.
+    /// The URL without a password, for arguments, which all users of the machine can see.
     pub(super) url: String,
-    /// None: a folder.
+    /// The place on a server; none for a folder.
     place: Option<PushPlace>,
-    /// `USER:PASSWORD`, of an address of the web.
+    /// `USER:PASSWORD` of an http(s) URL.
     login: Option<String>,
 }
 
@@ -20,23 +20,23 @@ pub(super) struct PushRemote {
 #[derive(Debug, PartialEq)]
 struct PushPlace {
     host: String,
-    /// If it is not the usual one.
+    /// The port, if it is not the default one.
     port: Option<u16>,
     /// `OWNER/NAME`.
     repository: String,
-    /// The beginning of its addresses, if they are of the web.
+    /// The beginning of its URLs, if they are http(s) URLs.
     web: Option<String>,
 }
 
 impl PushRemote {
-    /// None: git or we can't read it.
+    /// Parses a remote; none if git or this host can't read it.
     pub(super) fn of(remote: &str) -> Option<Self> {
         let name = |path: &str| {
             let path = path.trim_matches('/');
             path.strip_suffix(".git").unwrap_or(path).to_owned()
         };
         if !remote.contains("://") {
-            // As git reads it: a colon before the first slash is behind a host.
+            // As git reads it: a colon before the first slash follows a host.
             let scp = remote.split_once(':').filter(|(it, _)| !it.contains('/'));
             return Some(Self {
                 url: remote.to_owned(),
@@ -84,7 +84,8 @@ impl PushRemote {
         })
     }
 
-    /// Whether it is this repository of a server, or a folder. The port is that of the server's web pages.
+    /// Whether it is this repository on this server, or a folder. The port is that of the server's
+    /// web pages.
     pub(super) fn is_of(&self, (host, port): (&str, Option<u16>), repository: &str) -> bool {
         self.place.as_ref().is_none_or(|place| {
             place.host.eq_ignore_ascii_case(host)
@@ -93,7 +94,7 @@ impl PushRemote {
         })
     }
 
-    /// The setting of git and its value that log in to this server, and to no other.
+    /// The setting of git, with its value, that logs in to this server and to no other.
     pub(super) fn header(&self, token: Option<&str>) -> Option<(String, String)> {
         let web = self.place.as_ref()?.web.as_ref()?;
         let login = match token.filter(|_| web.starts_with("https:")) {

@@ -1,4 +1,4 @@
-//! `sweagent run-replay`: the actions of a recorded run, in a new environment.
+//! `sweagent run-replay`: runs the actions of a recorded run in a new environment.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     let run = recorded(Path::new(&path), &updates)?;
     let mut tree = run.tree;
     for key in ["env.deployment", "env.post_startup_commands", "output_dir"] {
-        // A given deployment takes the place of the recorded one; the commands are not run again.
+        // A given deployment replaces the recorded one; the start-up commands are not run again.
         if key != "env.deployment" || request.tree.given("deployment").is_some() {
             tree.remove(&key.split('.').collect::<Vec<_>>());
         }

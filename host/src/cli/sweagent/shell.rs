@@ -1,5 +1,5 @@
-//! `sweagent shell`: an agent that works in a repository of the user, who can take over at a terminal. The model
-//! goes on by itself; Ctrl-C interrupts it and asks.
+//! `sweagent shell`: an agent that works in a repository of the user, who can take over at a
+//! terminal. The model continues without questions; Ctrl-C interrupts it and asks.
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ use mswea_sweagent::{
     GivenAt, GivenTree, SweAgentProblem, SweCommand, check_tree, read_command_line, short_hash,
 };
 
-/// Where the repository is in the container.
+/// The folder of the repository in the container.
 const REPO: &str = "repo";
 
 /// Runs the agent.
@@ -30,9 +30,10 @@ pub(super) fn run(args: &ShellArgs) -> Result<ExitCode, Failure> {
     let mut tree = request.tree;
     let (key, text) = problem(args)?;
     let at = GivenAt::Flag("-p".to_owned());
-    // Not as a flag, whose `null` would mean none.
+    // Not as a flag, in which `null` would mean none.
     tree.merge(GivenTree::of_value(text.into(), &at).below(&["problem_statement", key]));
-    // Their configs of this command have the agent `shell`, which is the default one with a person.
+    // SWE-agent's configs for this command have the agent `shell`, which is the default one with a
+    // user.
     match tree.given("agent.type").map(|it| (it.text(), &it.at)) {
         Some((Some("shell"), _)) => {
             tree.remove(&["agent", "type"]);
@@ -61,8 +62,8 @@ pub(super) fn run(args: &ShellArgs) -> Result<ExitCode, Failure> {
     single.make()
 }
 
-/// Reads the file of variables. A repository may come from a stranger, and its `.env` could have the user's key sent
-/// elsewhere: so that one is read only if it is named.
+/// Reads the file of variables. A repository may come from somebody else, and its `.env` could send
+/// the user's key elsewhere: so it is read only if it is named.
 fn read_trusted_variables(args: &ShellArgs, words: &[String]) -> Result<(), Failure> {
     let is_named = words.iter().any(|it| it.starts_with("--env_var_path"));
     let here = std::fs::canonicalize(".").ok();
@@ -82,7 +83,7 @@ fn read_trusted_variables(args: &ShellArgs, words: &[String]) -> Result<(), Fail
     Ok(())
 }
 
-/// The flags of `run` that these flags mean.
+/// The flags of `run` with the same effect.
 fn words(args: &ShellArgs) -> Result<Vec<String>, Failure> {
     let Some(repo) = &args.repo else {
         return Err(missing("-r FOLDER", "repository").into());
@@ -94,7 +95,7 @@ fn words(args: &ShellArgs) -> Result<Vec<String>, Failure> {
             .hint("name the folder of the repository with `-r`")
             .into());
     };
-    // Docker divides the words of a mount at colons, and makes a folder that is missing.
+    // Docker splits a mount at colons, and makes a missing folder.
     let Some(folder) = folder.to_str().filter(|it| !it.contains(':')) else {
         let shown = folder.display();
         let problem = SweAgentProblem::new(format!("the folder `{shown}` can't be mounted"));
@@ -132,7 +133,7 @@ fn missing(flag: &str, what: &str) -> SweAgentProblem {
     SweAgentProblem::new(format!("no {what} was given")).hint(format!("write `{flag}`"))
 }
 
-/// The name of the folder of a repository's runs: the same problem may be given for several.
+/// The name of the folder of a repository's runs: several repositories may have the same problem.
 fn name_of(repo: &Path) -> String {
     let path = repo.canonicalize().unwrap_or_else(|_| repo.to_owned());
     let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -25,15 +25,15 @@ use mswea_sweagent::{
     read_command_line, read_problem, standard_folder, trajectory, translate,
 };
 
-/// A run that is to be made.
+/// A run to be made.
 pub(super) struct SingleRun<'a> {
     /// Its configuration.
     pub(super) tree: &'a GivenTree,
-    /// The folder of its files, if the configuration names none; the argument is the problem's id.
+    /// Returns the folder of its files for a problem's id, if the configuration names none.
     pub(super) folder: &'a dyn Fn(&str) -> PathBuf,
-    /// Settings of ours over the translated ones.
+    /// Settings of this host that replace translated ones.
     pub(super) over: Vec<(String, Value, String)>,
-    /// Whether a person at the terminal can take part.
+    /// Whether a user at the terminal can take part.
     pub(super) has_person: bool,
 }
 
@@ -148,7 +148,7 @@ impl SingleRun<'_> {
         let done = run::execute(&config, &layers, job, &options, &front, person)?;
         done.tell(display);
         let error = done.error.as_deref().unwrap_or_default();
-        // An error of a template begins with its key.
+        // An error of a template begins with the template's key.
         let key = error
             .strip_prefix('`')
             .and_then(|rest| rest.split_once('`'));
@@ -177,7 +177,7 @@ impl SingleRun<'_> {
         Ok(done.code)
     }
 
-    /// Makes several attempts, and writes the files of the one that counts.
+    /// Makes several attempts, and writes the files of the chosen one.
     fn attempts(
         &self,
         plan: &AttemptsPlan,
@@ -224,7 +224,7 @@ impl SingleRun<'_> {
             return Ok(done.code);
         };
         if Some(after) == before {
-            // It is of an earlier run.
+            // The file is from an earlier run.
             return Ok(done.code);
         }
         let made = trajectory::read(&trajectory)?;
@@ -254,8 +254,9 @@ fn lacks_tools(error: &str) -> bool {
             .any(|it| error.contains(it))
 }
 
-/// Refuses a folder in which an earlier run has worked, before anything is written: the repository could not
-/// be copied there, and the files of a run that failed at that would replace those of the earlier one.
+/// Refuses a folder in which an earlier run has worked, before a file is written: the repository
+/// could not be copied there, and the files of the failed run would replace those of the earlier
+/// one.
 fn refuse_earlier(files: &SweFiles, work: &Path) -> Result<(), Failure> {
     let is_used = std::fs::read_dir(work).is_ok_and(|mut entries| entries.next().is_some());
     if !is_used {
@@ -293,12 +294,12 @@ pub(super) fn write_files<'m>(
     if let Some(patch) = patch.as_str() {
         write(&files.named("patch"), patch)?;
     }
-    // The last one: an instance that has it has all.
+    // Written last, so that an instance with this file has all files.
     write_json(&files.named("traj"), made)?;
     Ok(patch.as_str())
 }
 
-/// What is done with the patch of a run.
+/// The use of a run's patch.
 struct AfterRun {
     /// The local repository to which it is applied.
     repo: Option<String>,
@@ -342,8 +343,8 @@ fn applies_patch(tree: &GivenTree) -> bool {
         .is_some_and(|it| it.value() == true)
 }
 
-/// The folder of the local repository, which has to be a work tree without changes: they would not be in
-/// the environment's copy as commits.
+/// The folder of the local repository, which must be a work tree without changes: the environment's
+/// copy would not have them as commits.
 pub(super) fn local_repo(
     tree: &GivenTree,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -355,7 +356,7 @@ pub(super) fn local_repo(
         return Ok(None);
     };
     let path = expand(given.text().unwrap_or_default(), variable)?;
-    // It may be a stranger's, and its config names a program.
+    // The repository may come from somebody else, and its config can name programs.
     let careful = ["-c", "core.fsmonitor=false", "-C", &path];
     let status = git().args(careful).args(["status", "--porcelain"]).output();
     let status = status.context("git can't be started, which `env.repo.path` needs")?;
@@ -375,8 +376,9 @@ pub(super) fn local_repo(
     Ok(Some(path))
 }
 
-/// Reads the file of variables: that of `--env_var_path`, else the keys in `.env` of the current folder. That folder
-/// may be a stranger's, whose addresses and proxies would get the user's key.
+/// Reads the file of variables: that of `--env_var_path`, else the keys in `.env` of the current
+/// folder. That folder may come from somebody else, whose addresses and proxies would get the
+/// user's key.
 pub(super) fn read_variables(words: &[String]) -> Result<(), Failure> {
     let mut named = None;
     for (index, word) in words.iter().enumerate() {
@@ -415,14 +417,14 @@ pub(super) fn read_variables(words: &[String]) -> Result<(), Failure> {
 /// The configuration without the secrets in it.
 pub(super) fn without_secrets(tree: &GivenTree) -> Value {
     let value = tree.value();
-    // Others are in variables, in arguments of the model and of Docker, in URLs.
+    // Other secrets are in variables, in arguments of the model and of Docker, and in URLs.
     let mut clean = mswea_config::redacted(&value);
     redact_keys(&value, &mut clean);
     clean
 }
 
-/// Redacts all keys of models and tokens of deployments, also those of attempts and of their judges. The names
-/// of variables that hold them stay.
+/// Redacts all keys of models and tokens of deployments, including those of attempts and of their
+/// judges. The names of variables that contain them are kept.
 fn redact_keys(value: &Value, clean: &mut Value) {
     match (value, clean) {
         (Value::Object(map), Value::Object(clean)) => {

@@ -104,7 +104,7 @@ pub(super) fn demonstrate(args: &DemoFileArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::Submitted)
 }
 
-/// Writes JSON for people.
+/// Writes indented JSON.
 pub(super) fn write_json(file: &Path, value: &Value) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).context("can't write JSON")?;
     write(file, &text)

@@ -1,24 +1,24 @@
-//! Whether there is a further attempt, and what it may cost.
+//! Whether a further attempt is made, and its cost limit.
 
-/// How many attempts there may be, and what they may cost.
+/// The limits of the number and the cost of attempts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptBudget {
     /// The largest number of attempts; 0: no limit.
     pub max_attempts: u32,
-    /// Dollars of all attempts and reviews; 0: no limit.
+    /// The limit of dollars for all attempts and reviews; 0: no limit.
     pub cost_limit: f64,
-    /// The dollars that have to be left for a new attempt; 0: any.
+    /// The least number of dollars that must be left for a new attempt; 0: any.
     pub min_budget: f64,
     /// After so many accepted attempts there is no further one; 0: no limit.
     pub max_accepts: u32,
 }
 
-/// What has been done so far.
+/// The attempts so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AttemptTally {
     /// Attempts that have ended.
     pub attempts: u32,
-    /// Those of them that were accepted.
+    /// Attempts that were accepted.
     pub accepted: u32,
     /// Dollars.
     pub cost: f64,
@@ -26,7 +26,7 @@ pub struct AttemptTally {
     pub last_cost: f64,
 }
 
-/// Why there is no further attempt.
+/// Why no further attempt is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoMore {
     /// `cost_limit` is reached.
@@ -37,12 +37,12 @@ pub enum NoMore {
     Accepted,
     /// Less than `min_budget_for_new_attempt` is left.
     Budget,
-    /// Only `cost_limit` would end the attempts, and the last one has cost nothing.
+    /// Only `cost_limit` would end the attempts, and the last one cost nothing.
     Free,
 }
 
 impl NoMore {
-    /// In words.
+    /// The reason as text.
     pub fn words(self) -> &'static str {
         match self {
             Self::Cost => "`cost_limit` is reached",
@@ -57,7 +57,7 @@ impl NoMore {
 }
 
 impl AttemptBudget {
-    /// Why no attempt follows, if none does.
+    /// Why no further attempt follows; none if one does.
     pub fn over(&self, tally: AttemptTally) -> Option<NoMore> {
         let reached = |count: u32, limit: u32| limit > 0 && count >= limit;
         let left = self.cost_limit - tally.cost;
@@ -77,12 +77,12 @@ impl AttemptBudget {
         }
     }
 
-    /// The cost limit of the next attempt, whose own is `own`; 0 is no limit.
+    /// The cost limit of the next attempt, whose own limit is `own`; 0 is no limit.
     pub fn limit(&self, spent: f64, own: f64) -> f64 {
         if self.cost_limit <= 0.0 {
             return own;
         }
-        // What is left of a budget that is used up is not "no limit".
+        // The rest of a spent budget must not become 0, which means "no limit".
         let left = (self.cost_limit - spent).max(f64::MIN_POSITIVE);
         match own > 0.0 {
             true => own.min(left),

@@ -1,6 +1,6 @@
-//! What the replies of the chooser and of its preselector mean.
+//! Interprets the replies of the chooser and of its preselector.
 
-/// The attempts among which is chosen: those that were submitted, if there are two at least.
+/// The attempts that can be chosen: those that were submitted, if there are at least two.
 pub fn candidates(statuses: &[&str]) -> Vec<usize> {
     let submitted = statuses.iter().enumerate();
     let submitted: Vec<usize> = submitted
@@ -13,8 +13,8 @@ pub fn candidates(statuses: &[&str]) -> Vec<usize> {
     }
 }
 
-/// The candidates that the preselector's reply leaves: the numbers of its last line. All of them, if it names
-/// none or one that there is not.
+/// The candidates in the preselector's reply: the numbers in its last line. All candidates, if it
+/// contains no number, or one that is not a candidate.
 pub fn preselected(reply: &str, candidates: &[usize]) -> Vec<usize> {
     let line = reply.lines().next_back().unwrap_or_default();
     let named = numbers(line);
@@ -28,14 +28,14 @@ pub fn preselected(reply: &str, candidates: &[usize]) -> Vec<usize> {
     }
 }
 
-/// The candidate that the chooser's reply names: by its last number, else the first one. None if there are no
-/// candidates.
+/// The candidate in the chooser's reply: its last number, else the first candidate. None if there
+/// are no candidates.
 pub fn chosen(reply: &str, candidates: &[usize]) -> Option<usize> {
     let place = numbers(reply).pop().flatten().unwrap_or_default();
     candidates.get(place).or(candidates.first()).copied()
 }
 
-/// The numbers without a sign in a text; none in place of one that is too large.
+/// The numbers without a sign in a text; none in place of a number that is too large.
 fn numbers(text: &str) -> Vec<Option<usize>> {
     let parts = text.split(|c: char| !c.is_ascii_digit());
     parts

@@ -1,8 +1,8 @@
-//! The trajectory of several attempts: all of them, and at its top the one that counts.
+//! The trajectory of several attempts: all of them, with the chosen one at its top.
 
 use serde_json::{Value, json};
 
-/// What the models have used, as SWE-agent writes it.
+/// The account of the models, as SWE-agent writes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ModelStats {
     /// Dollars.
@@ -16,7 +16,7 @@ pub struct ModelStats {
 }
 
 impl ModelStats {
-    /// Of a trajectory.
+    /// The account in a trajectory.
     pub fn of(trajectory: &Value) -> Self {
         let stats = &trajectory["info"]["model_stats"];
         let whole = |key: &str| stats[key].as_u64().unwrap_or_default();
@@ -28,7 +28,7 @@ impl ModelStats {
         }
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl ModelStats {
         }
     }
 
-    /// As in a trajectory.
+    /// The account as JSON, as in a trajectory.
     pub fn value(self) -> Value {
         json!({
             "instance_cost": self.cost,
@@ -50,8 +50,8 @@ impl ModelStats {
     }
 }
 
-/// The trajectory of these attempts. `chosen`: the one that counts, once that is decided. `reviews`: what the
-/// reviewer has used. `choice`: what the chooser has said.
+/// Combines the trajectories of these attempts. `chosen`: the chosen attempt, once it is known.
+/// `reviews`: the account of the reviewer. `choice`: the data about the choice.
 pub fn combined(
     attempts: &[Value],
     chosen: Option<usize>,
@@ -65,7 +65,7 @@ pub fn combined(
         Some(best) => best.clone(),
         None => json!({"trajectory": [], "history": [], "info": {}}),
     };
-    // SWE-agent can't replay it either: it does not say whose actions they are.
+    // SWE-agent can't replay it either, because it does not tell to which agent its actions belong.
     made["replay_config"] = Value::Null;
     made["environment"] = environment.into();
     made["attempts"] = attempts.into();

@@ -1,4 +1,4 @@
-//! The questions to the models that judge attempts. An attempt is given as its trajectory.
+//! The questions to the models that judge attempts. An attempt is passed as its trajectory.
 
 use serde_json::{Map, Value, json};
 
@@ -60,7 +60,8 @@ pub fn choice_question(
     rendered.map_err(|error| error.named("agent.retry_loop.chooser.instance_template"))
 }
 
-/// Renders all templates with made-up attempts, so that a wrong one is found before anything is paid.
+/// Renders all templates with example attempts, so that an invalid one is found before anything is
+/// paid.
 ///
 /// # Errors
 /// [`TemplateError`] of the first template that can't be rendered.
@@ -103,7 +104,8 @@ pub fn try_questions(
     Ok(())
 }
 
-/// What templates know of an attempt: its `info`, with maps in it laid flat, and their numbers with a point.
+/// The variables of templates about an attempt: its `info`, with nested maps flattened, and numbers
+/// as floats.
 fn facts(attempt: &Value) -> Map<String, Value> {
     let mut flat = Map::new();
     for (key, value) in attempt["info"].as_object().into_iter().flatten() {

@@ -1,28 +1,28 @@
-//! The score of an attempt: the number in each reply of the reviewer, and what the numbers amount to.
+//! The score of an attempt, computed from the number in each reply of the reviewer.
 
-/// The score of an attempt of which no reply could be used.
+/// The score of an attempt for which no reply was usable.
 const NO_SCORE: f64 = -100.0;
 
-/// A number of a reply that is larger counts as none: it would outweigh all others, and sums of such numbers
-/// are infinite.
+/// A larger number in a reply is ignored: it would outweigh all others, and the sum of such numbers
+/// would be infinite.
 const LARGEST: f64 = 1e100;
 
-/// How near two scores are to count as the same.
+/// The tolerances within which two scores are equal.
 const SAME: (f64, f64) = (1e-8, 1e-5);
 
-/// How replies become a score.
+/// How the score is computed from replies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScoreRules {
-    /// What an attempt loses whose status is not `submitted`.
+    /// The amount that is subtracted if the status is not `submitted`.
     pub failure_penalty: f64,
-    /// How many standard deviations it loses.
+    /// How many standard deviations are subtracted.
     pub reduce_by_std: f64,
-    /// The least and the largest number that counts.
+    /// The least and the largest valid number.
     pub range: (Option<f64>, Option<f64>),
 }
 
 impl ScoreRules {
-    /// The number in a reply: the last one of its last line, if it is in the range.
+    /// The number in a reply: the last one in its last line, if it is in the range.
     pub fn number(&self, reply: &str) -> Option<f64> {
         let line = reply.trim().lines().next_back()?;
         let number = last_number(line)?;
@@ -31,7 +31,7 @@ impl ScoreRules {
         (fits && number.abs() <= LARGEST).then_some(number)
     }
 
-    /// The score of an attempt that has ended with `status` and got these numbers.
+    /// The score of an attempt that ended with `status` and got these numbers.
     pub fn score(&self, numbers: &[f64], status: &str) -> f64 {
         let numbers = match numbers {
             [] => &[NO_SCORE],
@@ -79,7 +79,7 @@ fn last_number(line: &str) -> Option<f64> {
 }
 
 /// The attempt with the best score; of several, the one with the fewest queries, then the first.
-/// `attempts` are pairs of score and queries. None if there are none.
+/// `attempts` are pairs of score and queries. None if there are no attempts.
 pub fn best_of(attempts: &[(f64, u32)]) -> Option<usize> {
     let best = attempts.iter().map(|(score, _)| *score);
     let best = best.max_by(f64::total_cmp)?;

@@ -14,18 +14,18 @@ use crate::tree::GivenTree;
 pub struct AttemptsSettings {
     /// The agents, used in turn; at least one.
     pub agents: Vec<GivenTree>,
-    /// When there is a further attempt.
+    /// The limits of further attempts.
     pub budget: AttemptBudget,
-    /// Who decides which attempt counts.
+    /// The model that chooses an attempt.
     pub judge: AttemptJudge,
 }
 
-/// Who decides which attempt counts.
+/// The model that chooses an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttemptJudge {
-    /// A model scores each attempt, and the best one counts.
+    /// A reviewer scores each attempt, and the best one is chosen.
     Reviewer(Box<ReviewerSettings>),
-    /// A model chooses among the attempts.
+    /// A chooser compares the attempts.
     Chooser(Box<ChooserSettings>),
 }
 
@@ -40,9 +40,9 @@ pub struct ReviewerSettings {
     pub instance: String,
     /// How often the question is sent.
     pub samples: u32,
-    /// The score from which on an attempt is accepted.
+    /// The least score of an accepted attempt.
     pub accept_score: f64,
-    /// How replies become a score.
+    /// How the score is computed from replies.
     pub rules: ScoreRules,
     /// How the steps of the attempt are shown.
     pub steps: StepsShown,
@@ -51,17 +51,17 @@ pub struct ReviewerSettings {
 /// How the steps of an attempt are shown to the reviewer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepsShown {
-    /// Steps are left out whose actions begin so.
+    /// Steps are left out if their action begins with one of these texts.
     pub left_out: Vec<String>,
-    /// Outputs are left out of steps whose actions begin so.
+    /// Outputs are left out if their action begins with one of these texts.
     pub without_output: Vec<String>,
     /// The template of a step.
     pub template: String,
-    /// Only so many outputs are shown, the last ones; 0: all.
+    /// How many outputs are shown, from the end; 0: all.
     pub last_outputs: usize,
 }
 
-/// How one of the attempts is chosen.
+/// How the chooser is asked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChooserSettings {
     /// The model.
@@ -72,9 +72,9 @@ pub struct ChooserSettings {
     pub instance: String,
     /// The template of one submission in it.
     pub submission: String,
-    /// Longer submissions are not shown; 0: all are.
+    /// The length of the longest submission that is shown; 0: any.
     pub longest: usize,
-    /// Who makes the choice smaller before.
+    /// A model that reduces the number of attempts before, if there is one.
     pub preselector: Option<Box<ChooserSettings>>,
 }
 
@@ -116,7 +116,7 @@ const MOST_SAMPLES: i64 = 1000;
 /// The settings of an agent of the type `retry`; none if the agent is of another type.
 ///
 /// # Errors
-/// [`SweAgentError`] with all that is wrong.
+/// [`SweAgentError`] with all mistakes.
 pub fn attempts_of(tree: &GivenTree) -> Result<Option<AttemptsSettings>, SweAgentError> {
     let kind = tree.given("agent.type");
     match kind.and_then(GivenTree::text) {
@@ -159,7 +159,7 @@ pub fn attempts_of(tree: &GivenTree) -> Result<Option<AttemptsSettings>, SweAgen
     }
 }
 
-/// Reads values, and notes what is wrong.
+/// Reads values, and collects mistakes.
 #[derive(Default)]
 struct SettingsReader {
     problems: Vec<SweAgentProblem>,
@@ -343,7 +343,7 @@ impl SettingsReader {
         }
     }
 
-    /// Notes the keys that there are not.
+    /// Collects unknown keys.
     fn known(&mut self, given: &GivenTree, path: &str, names: &[&str]) {
         for (key, value) in given.entries() {
             if names.contains(&key.as_str()) {
@@ -367,7 +367,7 @@ impl SettingsReader {
         found
     }
 
-    /// A value; `fallback` none: it has to be given.
+    /// Reads a value; without a `fallback`, it is required.
     fn value<T>(
         &mut self,
         (given, path, key): (&GivenTree, &str, &str),
@@ -406,7 +406,7 @@ impl SettingsReader {
     }
 
     fn count(&mut self, given: &GivenTree, path: &str, key: &str, fallback: Option<u32>) -> u32 {
-        // A limit below 0 is none, as 0.
+        // A limit below 0 means no limit, like 0.
         let read = |tree: &GivenTree| {
             let number = tree.value().as_i64()?;
             u32::try_from(number.max(0)).ok()

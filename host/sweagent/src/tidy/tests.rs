@@ -73,7 +73,7 @@ fn statistics_and_unfinished_runs() {
     assert_eq!(counts, [("exit_cost", 2), ("submitted", 2)]);
     assert_eq!(stats.average_calls, Some(6.0));
     assert_eq!(stats.notes.len(), 1);
-    // What can't be read may have a submission: its folder stays.
+    // A file that can't be read may have a submission, so its folder is kept.
     std::fs::create_dir_all(root.join("x__6/x__6.traj")).unwrap();
     std::fs::create_dir(root.join("x__7")).unwrap();
     std::os::unix::fs::symlink("/nonexistent/x", root.join("x__7/x__7.traj")).unwrap();

@@ -12,7 +12,7 @@ use crate::given_at::GivenAt;
 use crate::tree::GivenTree;
 use mswea_run::ActionSampler;
 
-/// The variables that tools see unless the configuration gives others.
+/// The variables of tools, unless the configuration sets others.
 const VARIABLES: &[(&str, &str)] = &[
     ("PAGER", "cat"),
     ("MANPAGER", "cat"),
@@ -22,7 +22,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("GIT_PAGER", "cat"),
 ];
 
-/// The beginnings of commands that are denied unless the configuration gives others.
+/// The beginnings of denied commands, unless the configuration sets others.
 const BLOCKLIST: [&str; 10] = [
     "vim",
     "vi",
@@ -36,7 +36,7 @@ const BLOCKLIST: [&str; 10] = [
     "make",
 ];
 
-/// SWE-agent's names of the parsers, and ours.
+/// SWE-agent's names of the parsers, and this host's.
 const PARSERS: &[(&str, &str)] = &[
     ("function_calling", "function_calling"),
     ("thought_action", "thought_action"),
@@ -51,7 +51,7 @@ const PARSERS: &[(&str, &str)] = &[
     ("single_bash_code_block", "single_bash_code_block"),
 ];
 
-/// SWE-agent's names of the history processors, and ours, with the keys that they have there.
+/// SWE-agent's names of the history processors, and this host's, with their keys.
 const PROCESSORS: &[(&str, &[&str])] = &[
     ("default", &[]),
     (
@@ -96,7 +96,7 @@ pub(super) fn agent(work: &mut TranslationWork<'_>) {
     );
 }
 
-/// The action sampler, whose keys are those of ours.
+/// Translates the action sampler, whose keys are the same here.
 fn sampler(work: &mut TranslationWork<'_>) {
     let Some(tree) = work.given("agent.action_sampler") else {
         return;
@@ -233,7 +233,7 @@ fn bundles(work: &mut TranslationWork<'_>) {
         match expand(path, work.input.variable) {
             Ok(path) => {
                 let name = match configs::is_shipped(&item.at) {
-                    // Of the host's own bundles, whatever the current folder has.
+                    // A bundle of this host's own, whatever the current folder contains.
                     true => first_party(&path).unwrap_or(&path).to_owned(),
                     false => located_bundle(&path, &item.at, work.input.variable),
                 };
@@ -256,19 +256,19 @@ fn bundles(work: &mut TranslationWork<'_>) {
     }
     work.put_fixed("tools.hidden", hidden);
     work.copy("agent.tools.enable_bash_tool", "tools.bash_tool", true);
-    // SWE-agent's own bundles need `/root`; others leave this machine's alone.
+    // SWE-agent's own bundles need `/root`; with other bundles, this machine's `/root` is not used.
     if !needs_root && environment::class(work) == "local" {
         let root = format!("{}/tools-root", work.input.folder);
         work.put_fixed("tools.root", root);
     }
 }
 
-/// How many folders deep a bundle's files are looked through, and how large they may be.
+/// The limits of the search through a bundle's files: the depth of folders, and the size.
 const DEEPEST: usize = 4;
 const LARGEST: u64 = 4 << 20;
 const ROOT: &[u8] = b"/root/";
 
-/// Whether one of a bundle's files has the path `/root/` in it, or can't be looked through.
+/// Whether one of a bundle's files contains the path `/root/`, or can't be searched.
 fn names_root(folder: &Path, deepest: usize) -> bool {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return true;
@@ -286,8 +286,9 @@ fn names_root(folder: &Path, deepest: usize) -> bool {
     })
 }
 
-/// The folder of a bundle, if it is there; else the name of the first-party bundle that has its name. A config
-/// from elsewhere means the bundles beside it, and never those that the current folder happens to have.
+/// The folder of a bundle, if it exists; else the name of the first-party bundle with its name. A
+/// config outside of the current folder means the bundles beside it, and never those in the current
+/// folder.
 fn located_bundle(path: &str, at: &GivenAt, variable: &dyn Fn(&str) -> Option<String>) -> String {
     let root = variable("SWE_AGENT_CONFIG_ROOT").map(PathBuf::from);
     let mut places: Vec<PathBuf> = root.into_iter().collect();
@@ -309,7 +310,7 @@ fn located_bundle(path: &str, at: &GivenAt, variable: &dyn Fn(&str) -> Option<St
     }
 }
 
-/// The name of the first-party bundle that takes the place of SWE-agent's.
+/// The name of the first-party bundle that replaces SWE-agent's.
 fn first_party(path: &str) -> Option<&str> {
     let name = path.trim_end_matches('/').strip_prefix("tools/");
     name.filter(|name| !name.contains('/'))

@@ -1,5 +1,5 @@
-//! `agent.templates.demonstrations`: recorded runs that are shown to the model before the task, each as one
-//! text, or (`put_demos_in_history`) as the messages that it has.
+//! `agent.templates.demonstrations`: recorded runs that the model gets before the task, each as one
+//! text, or (`put_demos_in_history`) as its messages.
 
 use std::path::Path;
 
@@ -79,7 +79,7 @@ fn read(path: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Val
     }
 }
 
-/// All texts, in a template.
+/// All texts of the history, in a template.
 fn as_text(path: &str, history: &[Value], template: &str) -> Result<Value, String> {
     let texts: Vec<&str> = history
         .iter()

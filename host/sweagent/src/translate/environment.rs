@@ -1,4 +1,4 @@
-//! `env`: where commands run, and on what.
+//! `env`: the environment of the commands, and its repository.
 
 use serde_json::{Value, json};
 
@@ -8,13 +8,13 @@ use crate::flags::expand;
 use crate::keys::shortened;
 use crate::problem::repo_name;
 
-/// The variable under which the token of a SWE-ReX server is known.
+/// The variable with the token of a SWE-ReX server.
 const TOKEN: &str = "SWE_REX_AUTH_TOKEN";
 
-/// The image that SWE-agent uses if none is given.
+/// The default image of SWE-agent.
 const IMAGE: &str = "python:3.11";
 
-/// The class of environment that a deployment is here.
+/// The class of environment for a deployment.
 pub(super) fn class(work: &TranslationWork<'_>) -> &'static str {
     let image = work.given("env.deployment.image").is_some();
     let kind = work.text("env.deployment.type");
@@ -246,13 +246,13 @@ pub(super) fn repository(work: &mut TranslationWork<'_>) {
             work.put("workspace.reset", reset, at);
         }
     }
-    // A folder of this machine's root is only used if it is there already.
+    // A folder at this machine's root is only used if it already exists.
     if !is_local || source == "repo_name" {
         work.put("workspace.path", format!("/{name}"), at);
     }
     let commit = repo.given("base_commit").and_then(|it| it.text());
     match (commit, source) {
-        // The state of the folder or of the branch that is checked out.
+        // The current state of the folder or of the branch.
         (None | Some("HEAD"), _) => {}
         (Some(commit), _) => work.put("workspace.base_commit", commit, at),
     }
@@ -265,7 +265,7 @@ pub(super) fn repository(work: &mut TranslationWork<'_>) {
     }
 }
 
-/// The files of a challenge, in place of a repository; its flag, and its services.
+/// The files of a challenge, in place of a repository, with its flag and its services.
 fn challenge(work: &mut TranslationWork<'_>, challenge: &Challenge) {
     for key in ["github_url", "repo_name", "base_commit", "reset"] {
         let hint = "the agent gets the files that `challenge.json` lists: leave it out";
@@ -280,7 +280,7 @@ fn challenge(work: &mut TranslationWork<'_>, challenge: &Challenge) {
         work.put_fixed("workspace.path", format!("/{name}"));
     }
     work.put_fixed("tools.flag", challenge.flag.as_str());
-    // The changes of the files are no flag.
+    // A patch of the changed files is not a flag.
     work.put_fixed("agent.salvage_command", "");
     if let Some(compose) = &challenge.compose {
         let compose = compose.display();

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::TranslationWork;
 use crate::flags::expand;
 
-/// The variable under which a key is known that the configuration holds.
+/// The variable for a key that the configuration contains.
 const KEY: &str = "SWE_AGENT_MODEL_API_KEY";
 
 pub(super) fn model(work: &mut TranslationWork<'_>) {
@@ -14,7 +14,7 @@ pub(super) fn model(work: &mut TranslationWork<'_>) {
         .number("agent.model.per_instance_cost_limit")
         .unwrap_or(3.0);
     let total = work.number("agent.model.total_cost_limit").unwrap_or(0.0);
-    // A single run reaches whichever is smaller.
+    // For a single run, the smaller limit applies.
     let cost = match (limit > 0.0, total > 0.0) {
         (true, true) => limit.min(total),
         (true, false) => limit,

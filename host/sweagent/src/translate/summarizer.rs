@@ -1,4 +1,5 @@
-//! `agent.summarizer_config`: what the model sees of long outputs, as in SWE-agent 0.7 (EnIGMA).
+//! `agent.summarizer_config`: how long outputs are shortened for the model, as in SWE-agent 0.7
+//! (EnIGMA).
 
 use serde_json::{Map, Value};
 
@@ -7,7 +8,7 @@ use super::templates::TemplateNames;
 
 const AT: &str = "agent.summarizer_config";
 
-/// Their names of the functions, and our values of `tools.long_outputs`.
+/// SWE-agent's names of the functions, and this host's values of `tools.long_outputs`.
 const FUNCTIONS: &[(&str, &str)] = &[
     ("Identity", "keep"),
     ("SimpleSummarizer", "open"),
@@ -17,7 +18,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
 /// The history processor that asks for summaries.
 const PROCESSOR: &str = "output_summary";
 
-/// Translates it. Returns the processor that it needs.
+/// Translates the section. Returns the processor that it needs.
 pub(super) fn summarizer(work: &mut TranslationWork<'_>) -> Option<&'static str> {
     let given = work.given(&format!("{AT}.function"));
     let function = given.and_then(|it| it.text()).unwrap_or("Identity");

@@ -64,7 +64,7 @@ pub(super) fn templates(work: &mut TranslationWork<'_>) {
     work.put_fixed("model.format_error_template", feedback);
 }
 
-/// The variables that SWE-agent's templates have and ours have not.
+/// The variables that SWE-agent's templates have and this host's do not.
 pub(super) struct TemplateNames(Vec<(String, String)>);
 
 impl TemplateNames {
@@ -72,7 +72,7 @@ impl TemplateNames {
         let problem = work.input.problem;
         let mut names = vec![
             ("problem_statement".to_owned(), "task".to_owned()),
-            // The folder that a bundle's state tells, else the one in which commands begin.
+            // The folder in a bundle's state, else the one in which commands start.
             (
                 "working_dir".to_owned(),
                 "working_dir | default(cwd)".to_owned(),
@@ -89,7 +89,7 @@ impl TemplateNames {
         for (name, value) in &problem.extra_fields {
             names.push((name.clone(), value.to_string()));
         }
-        // With bundles, the tools' own variables are there.
+        // With bundles, the tools' own variables exist.
         let has_bundles = work
             .given("agent.tools.bundles")
             .is_some_and(|it| !it.items().is_empty());
@@ -106,7 +106,7 @@ impl TemplateNames {
         Self(names)
     }
 
-    /// The template with those of the variables set that it names.
+    /// The template, preceded by assignments of those variables that it names.
     pub(super) fn over(&self, template: &str) -> String {
         let mut set = String::new();
         for (name, value) in self.0.iter().filter(|(name, _)| has_word(template, name)) {
@@ -125,7 +125,7 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// A template that prints this text.
+/// A template that renders to exactly this text.
 pub(super) fn verbatim(text: &str) -> String {
     match text.contains("{%") || text.contains("{{") || text.contains("{#") {
         false => text.to_owned(),

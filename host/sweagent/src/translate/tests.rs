@@ -460,6 +460,6 @@ fn names_of_repositories_and_of_problems() {
         );
     }
     assert!(crate::problem::repo_name("github_url", "r").is_err());
-    // As `sha256sum` says it.
+    // The same digits as those of `sha256sum`.
     assert_eq!(crate::problem::short_hash("abc"), "ba7816");
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// None of these may run without end, use up the memory, or overflow the stack.
+/// Each of these templates must end, use little memory, and not overflow the stack.
 #[test]
 fn hostile_templates_end() {
     let vars = object(json!({"big": "x".repeat(1 << 20)}));

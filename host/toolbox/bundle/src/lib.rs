@@ -19,7 +19,7 @@ use std::{fmt, fs, io};
 /// `arm64`.
 pub const ARCHITECTURE: &str = env!("MSWEA_TOOLBOX_ARCHITECTURE");
 
-/// Where the program is, from the folder in which the bundles' folders are.
+/// The path of the program, relative to the folder that has the bundles' folders.
 pub const PROGRAM_PATH: &str = ".mswea/toolbox";
 
 /// The mode of the program and of the files in `bin/`.
@@ -31,12 +31,11 @@ pub fn bytes() -> Vec<u8> {
     miniz_oxide::inflate::decompress_to_vec(packed).expect("invariant: the build script packed it")
 }
 
-/// How large the program is in the binary.
+/// The size of the program as packed in the binary, in bytes.
 pub fn packed_size() -> usize {
     include_bytes!(concat!(env!("OUT_DIR"), "/toolbox.deflate")).len()
 }
 
-/// A file of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundledFile {
     /// The path from the bundle's folder.
@@ -52,7 +51,7 @@ pub struct BundledFile {
 pub struct FirstPartyBundle {
     /// The name of its folder.
     pub name: &'static str,
-    /// `config.yaml` first.
+    /// The bundle's files, `config.yaml` first.
     pub files: Vec<BundledFile>,
 }
 
@@ -63,7 +62,7 @@ impl FirstPartyBundle {
     }
 }
 
-/// Why there is no first-party form of a bundle of SWE-agent.
+/// The error if a bundle of SWE-agent has no first-party form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoSuchBundle {
     /// The name that was asked for.
@@ -90,7 +89,7 @@ impl fmt::Display for NoSuchBundle {
 
 impl std::error::Error for NoSuchBundle {}
 
-/// What a bundle is made of: the files in `bin/`, each with the program's name for the tool.
+/// The files in `bin/` of a bundle, each with the program's name for the tool.
 struct BundleSource {
     name: &'static str,
     manifest: &'static str,
@@ -143,11 +142,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     BUNDLES.iter().map(|bundle| bundle.name)
 }
 
-/// The bundle of this name, which is that of SWE-agent's bundle with the same tools.
+/// The bundle of this name. It has the tools of SWE-agent's bundle of the same name.
 ///
 /// # Errors
 ///
-/// [`NoSuchBundle`], whose text says what to do.
+/// [`NoSuchBundle`] if there is none; its text says what to do.
 pub fn bundle(name: &str) -> Result<FirstPartyBundle, NoSuchBundle> {
     let source = BUNDLES.iter().find(|bundle| bundle.name == name);
     let source = source.ok_or_else(|| NoSuchBundle {
@@ -174,8 +173,8 @@ pub fn bundle(name: &str) -> Result<FirstPartyBundle, NoSuchBundle> {
 ///
 /// # Errors
 ///
-/// An unknown name, as [`io::ErrorKind::NotFound`] with the text of [`NoSuchBundle`]; a folder that can't be
-/// written.
+/// [`io::ErrorKind::NotFound`] with the text of [`NoSuchBundle`] if a name is unknown;
+/// [`io::Error`] if the folder can't be written.
 pub fn write(names: &[&str], folder: &Path) -> io::Result<()> {
     let unknown = |error| io::Error::new(io::ErrorKind::NotFound, error);
     let bundles: Result<Vec<_>, _> = names.iter().map(|name| bundle(name)).collect();
@@ -196,7 +195,8 @@ fn write_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
-/// A script that starts the program as this tool: two folders above its own is that of all bundles.
+/// A script that starts the program as this tool. The folder of all bundles is two folders above
+/// the script's.
 fn script(tool: &str) -> String {
     format!("#!/bin/sh\nexec \"${{0%/*}}/../../{PROGRAM_PATH}\" {tool} \"$@\"\n")
 }

@@ -122,7 +122,7 @@ fn manifests_name_what_is_in_bin() {
 fn other_names_are_refused_with_a_reason() {
     let refusal = bundle("web_browser").unwrap_err().to_string();
     assert!(refusal.contains("needs a browser"), "{refusal}");
-    // Nothing is written then.
+    // In this case nothing is written.
     let folder = std::env::temp_dir().join("mswea-bundles-none");
     let error = write(&["registry", "web_browser"], &folder).unwrap_err();
     assert_eq!((error.to_string(), folder.exists()), (refusal, false));

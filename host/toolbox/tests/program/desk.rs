@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// What a tool has done.
+/// The result of a tool.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Run {
     pub code: i32,
@@ -148,7 +148,7 @@ impl Desk {
 
 /// The program of this machine.
 pub fn program(name: &str) -> Option<PathBuf> {
-    // What is in `PATH` may be a script that looks for the real one.
+    // The program in `PATH` may be a script that looks for the real one.
     if name == "python3" {
         let output = Command::new(name)
             .args(["-c", "import sys; print(sys.executable)"])

@@ -11,7 +11,7 @@ fn ranges_of_lines_are_replaced() {
         ("a\nb\nc\n", "2:2", "x\ny\nend_of_edit\n", "a\nx\ny\nc\n"),
         ("a\nb\nc\n", "1:3", "x\nend_of_edit\n", "x\n"),
         ("a\nb\nc\n", "2:3", "end_of_edit\n", "a\n"),
-        // What a call of a function makes of an empty text.
+        // The text on stdin after a call of a function with an empty text.
         ("a\nb\nc\n", "2:2", "\nend_of_edit\n", "a\nc\n"),
         ("a\nb\nc\n", "2:2", "\n\nend_of_edit\n", "a\n\n\nc\n"),
         ("a\nb\nc\n", "1:1", "x", "x\nb\nc\n"),

@@ -51,7 +51,7 @@ fn a_broken_edit_is_not_made() {
                 "{what}: {}",
                 run.text
             );
-            // As it would be, and as it is.
+            // The window with the edit and without it.
             assert_eq!(
                 run.text.matches("[File: ").count(),
                 2,
@@ -139,7 +139,7 @@ fn other_kinds_of_files_are_checked() {
             .code,
         0
     );
-    // Nothing is known about this kind.
+    // No linter is known for this type.
     desk.write("f.txt", "(\n");
     desk.good(&["open", "f.txt"]);
     assert_eq!(desk.run_with(&["edit_linting", "1:1"], "((\n").code, 0);
@@ -168,7 +168,7 @@ fn linters_are_taken_by_what_there_is() {
     desk.set("LINT_COMMAND", "mine -q {file_path}");
     assert!(check(&desk).contains("\n- F821 mine\n"));
     assert_eq!(desk.read("a b.py"), "x\n");
-    // One that can't be run has found nothing.
+    // A linter that can't be run finds nothing.
     desk.set("LINT_COMMAND", "no-such-linter {file_path}");
     assert!(check(&desk).contains("was changed"));
 }

@@ -87,7 +87,7 @@ fn a_submission_is_the_staged_changes() {
     assert_eq!(desk.good(&["submit"]), MARK);
     assert!(patch(&desk).contains("-a\n+b\n") && patch(&desk).contains("+++ b/sub/new"));
     assert_eq!(patch(&desk), desk.shell("git diff --cached"));
-    // What the tests have changed is taken back before.
+    // The changes of the tests are reverted first.
     desk.shell("git commit -qm y; printf 'a\\n' >f");
     desk.write("g", "mine\n");
     let changes = desk.shell("git diff f");
@@ -98,7 +98,7 @@ fn a_submission_is_the_staged_changes() {
         "{}",
         patch(&desk)
     );
-    // It can't be taken back twice; nothing is submitted then.
+    // The changes can't be reverted twice, and nothing is submitted.
     let run = desk.run(&["submit"]);
     assert_eq!(
         (run.code, run.text.contains(MARK)),

@@ -1,4 +1,4 @@
-//! What a model class, an entry of the user or `custom_llm_provider` changes.
+//! The effects of a model class, an entry of the user and `custom_llm_provider`.
 
 use super::*;
 

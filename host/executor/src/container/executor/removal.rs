@@ -1,4 +1,4 @@
-//! Removes the container of a run, and has the guardian do it if this host is killed.
+//! Removes the container of a run, and makes the guardian remove it if this host is killed.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,8 +18,9 @@ const REMOVING: Duration = Duration::from_secs(60);
 /// How long dropping an executor whose container was not removed may take.
 const DROPPING: Duration = Duration::from_secs(15);
 
-/// When an engine last did not remove a container in time: whoever waits for a turn meanwhile gives up, so
-/// that hundreds of containers do not wait for it one after another.
+/// For each engine, the last time at which it did not remove a container within the time limit.
+/// Runs that are waiting for their turn at that time give up, so that hundreds of containers do not
+/// each wait for the limit.
 static HUNG: Mutex<BTreeMap<String, Instant>> = Mutex::new(BTreeMap::new());
 
 fn engine_hangs() -> EngineError {
@@ -78,7 +79,7 @@ impl ContainerExecutor {
         let program = &self.settings.executable;
         let hung = || HUNG.lock().unwrap_or_else(PoisonError::into_inner);
         let mut result = match hung().get(program) {
-            // It did not answer another one while this one waited.
+            // The engine did not answer another run while this one waited.
             Some(at) if *at > asked => Err(engine_hangs()),
             _ => Ok(()),
         };

@@ -52,8 +52,8 @@ impl OpensPrograms for ContainerExecutor {
 }
 
 impl ContainerExecutor {
-    /// Opens the shell of a container that is ready, if there is to be one. `is_found` tells whether
-    /// an earlier process of the run has made the container.
+    /// Opens the shell of a container that is ready, if the settings ask for one. `is_found` tells
+    /// whether an earlier process of the run made the container.
     ///
     /// # Errors
     /// [`ExecutorError`] if the container can't run the helper, or has no bash, or the run is stopped.
@@ -75,7 +75,7 @@ impl ContainerExecutor {
             return Ok(ready);
         };
         match is_found {
-            // It holds the work of the run.
+            // The container holds the work of the run, so it is not removed.
             true => {
                 self.session = None;
                 self.container = None;
@@ -89,7 +89,7 @@ impl ContainerExecutor {
     /// Starts the helper anew if an action has ended it.
     ///
     /// # Errors
-    /// Why there is none.
+    /// A message with the reason why there is no helper.
     pub(super) async fn need_session(&mut self) -> Result<(), String> {
         if let Some((helper, _)) = &mut self.session
             && helper.has_ended().await
@@ -109,7 +109,7 @@ impl ContainerExecutor {
         let (engine, id) = (container.engine.as_ref(), &container.id);
         let mut session = fast::session(engine, id).await;
         if session.is_err() {
-            // A command may have removed it.
+            // A command may have removed the helper's file.
             fast::put(engine, id).await?;
             session = fast::session(engine, id).await;
         }

@@ -54,12 +54,12 @@ impl Handle {
     }
 }
 
-/// Finds the container of `handle`, by its id and its labels. One that is paused is unpaused, one that
-/// has stopped is started again.
+/// Finds the container of `handle` by its id and its labels. A paused container is unpaused, a
+/// stopped one is started.
 ///
 /// # Errors
-/// [`ExecutorError`] if another process uses the container, it is there and can't run commands, the
-/// engine can't be asked, or the run was stopped. That a container is gone is no error.
+/// [`ExecutorError`] if another process uses the container, it exists and can't run commands, the
+/// engine can't be asked, or the run was stopped. A container that is gone is no error.
 pub(in crate::container) async fn find(
     settings: &ContainerSettings,
     handle: &Value,
@@ -100,7 +100,8 @@ pub(in crate::container) async fn find(
     else {
         return gone("was removed".to_owned());
     };
-    // From here on no other process removes it. Before this, the guardian of the killed host may.
+    // From here on, no other process removes the container. Before this, the guardian of the killed
+    // host may remove it.
     let record = take_over(known, &handle, settings);
     let woken = unless(stop, wake(&engine, &found.id, name, settings, context)).await??;
     if !woken {
@@ -136,10 +137,10 @@ pub(in crate::container) async fn find(
     }
 }
 
-/// Lets a container that is paused or has stopped go on; returns whether it is there at all.
+/// Unpauses or starts the container; returns whether it exists.
 ///
 /// # Errors
-/// [`ExecutorError`] with the command to run if it does not go on.
+/// [`ExecutorError`] with a command for the user if it can't be unpaused or started.
 async fn wake(
     engine: &Arc<dyn Engine>,
     id: &str,

@@ -46,7 +46,8 @@ pub(super) async fn make_ready(
         true => fast::install(engine, id, image, settings.user.is_none()).await,
         false => Err("`environment.fast_path` is false".to_owned()),
     };
-    // A command of the helper costs much less than an exec, which is only needed for the reason.
+    // A command of the helper costs much less than an exec. The exec is only needed to find the
+    // reason of a failure.
     let is_ready = match &mut session {
         Ok((helper, _)) => runs(helper, settings).await,
         Err(_) => false,

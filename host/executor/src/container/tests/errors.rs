@@ -259,7 +259,7 @@ async fn without_a_client_there_are_only_keys() {
     assert_eq!(api.list(&own(&spec)).await.unwrap(), []);
 }
 
-/// What a key of the config says.
+/// An argument in a key of the config.
 fn key(arg: &'static str, value: &str) -> TypedArg {
     let key = match arg {
         "network" => "environment.network",

@@ -34,7 +34,7 @@ async fn write(
     session.write_file(path, name, file.into()).await
 }
 
-/// What the helper's `stat` or `list` prints.
+/// The output of the helper's `stat` or `list`.
 async fn told(session: &mut HelperSession, what: &str, path: &str) -> Result<String, FileFault> {
     let args = [what, path];
     let stop = Stop::never();
@@ -69,7 +69,7 @@ async fn table(session: &mut HelperSession, place: &str) {
         ("loop", Some(libc::ELOOP)),
         ("sub", Some(libc::EISDIR)),
         ("sub/file/x", Some(libc::ENOTDIR)),
-        // Neither is waited for.
+        // The helper waits for neither of them.
         ("pipe", None),
         ("../../dev/zero", None),
     ] {

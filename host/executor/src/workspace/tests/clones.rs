@@ -242,7 +242,7 @@ async fn a_clone_can_be_stopped() {
     let mut place = Place::new();
     place.origin("origin");
     let mark = place.text("ssh runs");
-    // It hangs like a server that does not answer.
+    // This server does not answer.
     place.env.push((
         "GIT_SSH_COMMAND".into(),
         "touch \"$MARK\"; exec sleep 100 #".into(),

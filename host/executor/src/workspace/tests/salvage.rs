@@ -239,7 +239,7 @@ async fn the_patch_of_a_clone_applies_to_its_commit() {
     }
 }
 
-/// It replaces a link by a folder, and changes a file that the set-up has made.
+/// The script replaces a link by a folder, and changes a file that the set-up has made.
 const WORK_ON_A_CLONE: &str = r#"
 echo agent >>a; echo three >>made; rm link; mkdir link; echo y >'link/"in
 side"'; printf 'x' >'t	ab ü'

@@ -257,7 +257,7 @@ async fn the_end_waits_for_nobody_longer_than_it_says() {
         let held = held.lock().unwrap().take();
         testing::parser(move |reply| {
             if let Some(held) = &held {
-                // It waits until the test ends.
+                // The shadow waits until the test ends.
                 let _ = held.recv();
             }
             Err(PluginFault::new(reply.model))
@@ -282,7 +282,7 @@ async fn the_end_waits_for_nobody_longer_than_it_says() {
         3
     );
     assert_eq!(found[1].steps, 0);
-    // Its later answers are not recorded.
+    // Later answers of the shadow are not recorded.
     let before = run.journal.records().len();
     release.send(()).unwrap();
     drop(release);

@@ -1,5 +1,5 @@
-//! A second copy of a journal, in a file without a name, which no command can reach. It serves only
-//! this process, so its last lines are kept in memory.
+//! A second copy of a journal, in a file without a name, which no command can reach. Only this
+//! process uses it, so its last lines are kept in memory.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -15,7 +15,7 @@ pub(in crate::journal) struct SecondCopy {
 }
 
 impl SecondCopy {
-    /// A copy whose first part is in `file`, which is positioned behind it.
+    /// A copy whose first part is in `file`, which is positioned at its end.
     pub(super) fn new(file: File) -> Self {
         Self {
             file,
@@ -26,7 +26,8 @@ impl SecondCopy {
     /// Adds a line.
     ///
     /// # Errors
-    /// If the file can't be written: then it is no copy any more.
+    /// The system's error if the file can't be written; the copy is then incomplete, and must be
+    /// dropped.
     pub(super) fn add(&self, line: &[u8]) -> io::Result<()> {
         let mut pending = self.pending.borrow_mut();
         pending.extend_from_slice(line);
@@ -36,10 +37,10 @@ impl SecondCopy {
         }
     }
 
-    /// The file, with all lines.
+    /// The file with all lines.
     ///
     /// # Errors
-    /// If the file can't be written.
+    /// The system's error if the file can't be written.
     pub(in crate::journal) fn whole(&self) -> io::Result<&File> {
         self.flush(&mut self.pending.borrow_mut())?;
         Ok(&self.file)

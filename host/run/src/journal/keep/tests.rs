@@ -1,4 +1,4 @@
-//! What commands do to a journal, and what is there afterwards.
+//! Journals that commands damage, and their state afterwards.
 
 use std::fs;
 use std::process::Command;
@@ -59,7 +59,7 @@ fn after(harm: &str, copy: bool, in_place: bool) {
         "{harm}"
     );
     journal.record(&query(4)).unwrap();
-    // What counts is whole at any time.
+    // The used copy is complete at any time.
     assert_eq!(read(&journal.path()).unwrap().last_seq, 4, "{harm}");
     assert_eq!(journal.log().unwrap().last_seq, 4, "{harm}");
     // Another run still can't take it.

@@ -1,30 +1,30 @@
-//! Messages in the shape of chat completions and back.
+//! Encodes messages in the format of chat completions, and decodes them.
 //!
-//! What the shape has no word for (blocks of other providers) is kept in `extra`, where no
-//! reader of trajectories minds it.
+//! Data without a key in that format (blocks of other providers) is kept in `extra`, which readers
+//! of trajectories ignore.
 
 use serde_json::{Map, Value, json};
 
 use mswea_core::{CONTENT_LIST, Message, Object, Part, ToolCall};
 
-/// The format of opaque parts that hold a chat message's vendor keys, and the key of a tool
-/// call's `extra` that holds its own.
+/// The format of opaque parts that hold a chat message's vendor keys, and the key of a tool call's
+/// `extra` that holds the call's vendor keys.
 const FORMAT: &str = "openai-chat";
 
-/// The format of opaque parts that hold a block of Anthropic's, whose thinking has a key of its
-/// own in this shape.
+/// The format of opaque parts that hold a block of Anthropic's. Thinking blocks have a key of their
+/// own in the format of chat completions.
 const BLOCKS: &str = "anthropic-messages";
 
-/// That key.
+/// The key of thinking blocks.
 const THINKING: &str = "thinking_blocks";
 
-/// Where parts of other formats are kept.
+/// The key of parts of other formats.
 const OPAQUE: &str = "opaque";
 
-/// Keys that servers give readable reasoning under.
+/// The keys under which servers return readable reasoning.
 const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
 
-/// A message as the trajectory has it. The order of keys is mini-swe-agent's.
+/// Encodes a message for the trajectory. The order of keys is mini-swe-agent's.
 pub(super) fn encode(message: &Message) -> Value {
     let mut out = Map::new();
     let mut extra = message.extra.clone();
@@ -74,7 +74,7 @@ pub(super) fn encode(message: &Message) -> Value {
         _ => false,
     });
     if !extra.is_empty() {
-        // after the vendor's keys, one of which may have this name
+        // Removed after the vendor's keys were added, because one of them may have this name.
         out.shift_remove("extra");
         out.insert("extra".into(), extra.into());
     }
@@ -85,7 +85,7 @@ fn has_image(parts: &[Part]) -> bool {
     parts.iter().any(|part| matches!(part, Part::Image { .. }))
 }
 
-/// A string; a list as soon as there is an image, or where the message says so.
+/// The content as a string, or as a list if there is an image or the message asks for a list.
 fn content(message: &Message) -> Value {
     let parts = &message.content;
     let is_list = message.extra.get(CONTENT_LIST) == Some(&Value::Bool(true));
@@ -137,7 +137,7 @@ fn reasoning(message: &Message) -> String {
     texts.collect()
 }
 
-/// The thinking of an assistant's message, as the provider signed it.
+/// The thinking blocks of an assistant's message, as the provider signed them.
 fn thinking(message: &Message) -> impl Iterator<Item = &Value> {
     let parts = message.content.iter();
     parts.filter_map(|part| match part {
@@ -155,7 +155,7 @@ fn is_thinking(block: &Value) -> bool {
     matches!(kind, Some("thinking" | "redacted_thinking"))
 }
 
-/// Puts what the shape has no place for into `extra`.
+/// Puts data without a key in the format into `extra`.
 pub(super) fn keep_foreign(
     message: &Message,
     extra: &mut Object,
@@ -176,7 +176,7 @@ pub(super) fn keep_foreign(
     }
 }
 
-/// Takes it out again.
+/// Takes this data out of `extra` again.
 pub(super) fn take_foreign(message: &mut Message) {
     if let Some(Value::Array(foreign)) = message.extra.shift_remove(OPAQUE) {
         for part in foreign {
@@ -188,7 +188,7 @@ pub(super) fn take_foreign(message: &mut Message) {
     }
 }
 
-/// A message of a trajectory in the neutral form.
+/// Decodes a message of a trajectory.
 pub(super) fn decode(value: &Value) -> Result<Message, String> {
     let Value::Object(map) = value else {
         return Err("it is no object".to_owned());
@@ -207,7 +207,7 @@ pub(super) fn decode(value: &Value) -> Result<Message, String> {
             ("role" | "type", _) => {}
             ("content", value) => {
                 message.content.extend(decode_content(value)?);
-                // Parts of other types say by themselves that there is a list.
+                // Parts of other types show by themselves that the content is a list.
                 let is_text = |part: &Value| part["type"] == "text";
                 is_list = value
                     .as_array()
@@ -267,8 +267,8 @@ fn decode_thinking(message: &Message, vendor: &mut Object) -> Vec<Part> {
     if let Some(text) = text.filter(|text| !text.is_empty() && !has_text) {
         parts.insert(0, reasoning(text));
     }
-    // In the record of a run over Anthropic's API these keys say no more than the parts. Else
-    // a server of chat completions may have given them, and wants them back as they are.
+    // In the record of a run over Anthropic's API, these keys only repeat the parts. Otherwise they
+    // may be from a server of chat completions, which requires them unchanged.
     let response = message.extra.get("response");
     if response.is_some_and(|response| response["type"] == "message") {
         vendor.shift_remove(THINKING);
@@ -337,7 +337,7 @@ fn decode_call(call: &Value) -> Result<ToolCall, String> {
         arguments: match function.and_then(|function| function.get("arguments")) {
             Some(Value::String(text)) => text.clone(),
             None | Some(Value::Null) => String::new(),
-            // some writers decode them
+            // Some writers store decoded arguments.
             Some(other) => other.to_string(),
         },
         extra,

@@ -12,10 +12,10 @@ use crate::journal::Record;
 use crate::submission::MARK;
 use mswea_core::{Action, ErrorClass, Event, Message, Object, Output, Part, Reply, Usage};
 
-/// What mini-swe-agent says of an action that did not run.
+/// mini-swe-agent's message about an action that did not run.
 const NOT_EXECUTED: &str = "action was not executed";
 
-/// What is said of an output that is not in the trajectory.
+/// The text in place of an output that is not in the trajectory.
 const NOT_RECORDED: &str = "the trajectory does not hold this output";
 
 /// Whether a file's content is a trajectory in the format of mini-swe-agent, which is also this host's.
@@ -34,7 +34,7 @@ pub fn is_of_mini(value: &Value) -> bool {
 /// has none.
 ///
 /// # Errors
-/// When a message is in a shape that has no neutral form; says which and why.
+/// A text with the message and the mistake, if a message has an unknown format.
 pub fn records_from_trajectory(trajectory: &Value, run_id: &str) -> Result<Vec<Record>, String> {
     let messages = messages_from_trajectory(trajectory)?;
     let opening = messages.iter().take_while(|it| is_opening(it)).count();
@@ -100,7 +100,7 @@ fn config(info: &Value) -> Value {
         let Some(Value::Object(mut keys)) = given.cloned() else {
             continue;
         };
-        // What is null was not set.
+        // A null value means that the key was not set.
         keys.retain(|_, value| !value.is_null());
         let path = info.pointer(&format!("/config/{section}_type"));
         if let Some(path) = path.filter(|_| own.is_none()) {
@@ -165,7 +165,7 @@ impl Events<'_> {
             self.t = time(&message).unwrap_or(self.t);
             if message.role == "assistant" {
                 let has_actions = message.extra.contains_key("actions");
-                // An older trajectory does not mark observations.
+                // Older trajectories do not mark observations.
                 let is_observation = |it: &Message| {
                     it.role != "exit"
                         && it.role != "assistant"
@@ -294,7 +294,7 @@ impl Events<'_> {
                 },
                 (Some(shown), _) if text(shown, "exception_info") == NOT_EXECUTED => continue,
                 (Some(shown), _) => output(shown),
-                // It ran, since a later one has submitted.
+                // The action ran, because a later one has submitted.
                 (None, Some(_)) if submits > Some(index) => Output::not_executed(NOT_RECORDED),
                 (None, _) => continue,
             };
@@ -360,8 +360,8 @@ impl Events<'_> {
     }
 }
 
-/// The action that has submitted: the first one that seems not to have run. Where nothing is said of any,
-/// it is the first one with the mark in its command.
+/// The index of the action that has submitted: the first one that seems not to have run. If that
+/// can't be told, the first one whose command contains the mark.
 fn submitting(actions: &[Action], observed: &[Message]) -> usize {
     let is_unrun = |index: &usize| {
         let shown = observation(actions, observed, *index);
@@ -372,7 +372,7 @@ fn submitting(actions: &[Action], observed: &[Message]) -> usize {
     first.unwrap_or(actions.len().saturating_sub(1))
 }
 
-/// What the model was told of an action: by its call's id, else by its place.
+/// The observation of an action: found by its call's id, else by its index.
 fn observation<'m>(
     actions: &[Action],
     observed: &'m [Message],
@@ -386,7 +386,7 @@ fn observation<'m>(
     }
 }
 
-/// The output of an action that ran, from what stands beside the observation.
+/// The output of an action that ran, from the data beside its observation.
 fn output(shown: &Message) -> Output {
     let mut extra = shown.extra.clone();
     for key in ["raw_output", "returncode", "exception_info", "timestamp"] {
@@ -401,7 +401,7 @@ fn output(shown: &Message) -> Output {
     }
 }
 
-/// litellm writes `function_call: null` into each reply, and never sends it back.
+/// Removes `function_call: null`, which litellm writes into each reply and never sends back.
 fn drop_empty_call(message: &mut Message) {
     for part in &mut message.content {
         if let Part::Opaque {
@@ -415,7 +415,7 @@ fn drop_empty_call(message: &mut Message) {
     }
 }
 
-/// What the model said, from the provider's response.
+/// The model's message, from the provider's response.
 fn of_response(response: &Value) -> Option<Message> {
     let decoded = responses::decode(response);
     let decoded =
@@ -430,8 +430,8 @@ fn reply(message: Message, response: Option<Value>) -> Reply {
         let value = response.as_ref().and_then(|it| it.pointer(path));
         value.and_then(Value::as_str).unwrap_or_default().to_owned()
     };
-    // In the words of the adapters: the first is that of chat completions, the others are of the
-    // Responses API.
+    // The words of the adapters for it: the first is that of chat completions, the others are those
+    // of the Responses API.
     let finish_reason = match word("/choices/0/finish_reason") {
         reason if !reason.is_empty() => reason,
         _ => match word("/incomplete_details/reason").as_str() {

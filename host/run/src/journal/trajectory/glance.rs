@@ -1,4 +1,5 @@
-//! Whose trajectory a file is, without reading its messages, which may be many megabytes.
+//! Finds out to which run a trajectory belongs, without reading its messages, which may have many
+//! megabytes.
 
 use std::fmt;
 use std::io::{self, BufReader};
@@ -7,7 +8,7 @@ use std::path::Path;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// What a trajectory says about the run that it is of.
+/// The run to which a trajectory belongs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrajectoryOwner {
     /// The run's id; none in a trajectory of another program.
@@ -16,25 +17,25 @@ pub struct TrajectoryOwner {
     pub journal: Option<String>,
 }
 
-/// Reads whose trajectory a file is. It is read up to the end of `info`, which our trajectories begin
-/// with; what stands behind that may be damaged.
+/// Reads to which run a trajectory belongs. The file is read up to the end of `info`, with which
+/// trajectories of this host begin; the rest may be damaged.
 ///
 /// # Errors
-/// When the file can't be read, is no regular file, has more than [`mswea_files::RECORDS`] bytes, or is
-/// no JSON object up to there.
+/// The system's error if the file can't be read; an [`io::Error`] if it is not a regular file, has
+/// more than [`mswea_files::RECORDS`] bytes, or is not a JSON object up to there.
 pub fn owner(path: &Path) -> io::Result<TrajectoryOwner> {
     let file = mswea_files::open(path, mswea_files::RECORDS)?;
     let mut input = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, file));
     let mut found = None;
     match (input.deserialize_map(UpToInfo(&mut found)), found) {
-        // The rest of the object was not read, which the parser takes for an error.
+        // The parser reports that the rest of the object was not read.
         (_, Some(owner)) => Ok(owner),
         (Ok(()), None) => Ok(TrajectoryOwner::default()),
         (Err(error), None) => Err(error.into()),
     }
 }
 
-/// The part of `info` that is read.
+/// The keys of `info` that are read.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Info {
@@ -42,7 +43,7 @@ struct Info {
     mswea: TrajectoryOwner,
 }
 
-/// Another program may write something else under this name.
+/// Ignores a value of another type, because another program may use the same key.
 fn lenient<'de, D: Deserializer<'de>>(input: D) -> Result<TrajectoryOwner, D::Error> {
     let value = serde_json::Value::deserialize(input)?;
     let text = |name| Some(value.get(name)?.as_str()?.to_owned());

@@ -1,19 +1,19 @@
-//! Messages in the shape of the Responses API and back: a reply is the response object itself,
-//! an observation the item that answers a call.
+//! Encodes messages in the format of the Responses API, and decodes them: a reply is the response
+//! object, an observation is the item that answers a call.
 //!
-//! mini-swe-agent writes a run over that API so. What people and the loop say keeps the shape
-//! of chat messages there, too; over a router the prompts are items as well.
+//! mini-swe-agent uses this format for a run over that API. Messages of the user and of the loop
+//! keep the format of chat messages there; over a router, the prompts are items as well.
 
 use serde_json::{Map, Value, json};
 
 use super::chat;
 use mswea_core::{CONTENT_LIST, Message, Object, Part, ToolCall};
 
-/// The format of opaque parts that hold an item of a reply, with `null` where the message
-/// itself has the text, the name or the arguments.
+/// The format of opaque parts that hold an item of a reply, with `null` in place of the text, the
+/// name or the arguments that the message itself has.
 const FORMAT: &str = "openai-responses";
 
-/// Whether a value is what the API answers.
+/// Whether a value is a response of the API.
 pub(super) fn is_response(value: &Value) -> bool {
     value
         .get("object")
@@ -21,12 +21,12 @@ pub(super) fn is_response(value: &Value) -> bool {
         && value.get("output").is_some_and(Value::is_array)
 }
 
-/// Whether a message is, or speaks of, an answer of the API.
+/// Whether a message is a response of the API, or answers a call in one.
 pub(super) fn is_from_api(message: &Message) -> bool {
     message.extra.get("response").is_some_and(is_response)
 }
 
-/// A message of a run over the API, as the trajectory has it.
+/// Encodes a message of a run over the API for the trajectory.
 pub(super) fn encode(message: &Message, is_router: bool) -> Value {
     let says = |key: &str| message.extra.contains_key(key);
     let interrupt = message.extra.get("interrupt_type");
@@ -43,7 +43,7 @@ pub(super) fn encode(message: &Message, is_router: bool) -> Value {
                 "output": content(message, false),
             });
         }
-        // the output of a person's command has no call that it would answer
+        // The output of a user's command answers no call.
         ("tool", None) => true,
         ("user", None) if says("returncode") => true,
         ("user", None) if interrupt.is_some() => interrupt == Some(&json!("FormatError")),
@@ -82,7 +82,7 @@ fn encode_reply(message: &Message) -> Value {
     let Some(Value::Object(mut out)) = extra.shift_remove("response") else {
         return chat::encode(message);
     };
-    // a call that the server gave no id has ours, which its observation names
+    // A call without an id of the server gets the id of this host, which its observation has.
     let is_call = |item: &&mut Value| item["type"] == "function_call";
     let items = out.get_mut("output").and_then(Value::as_array_mut);
     for (item, call) in items
@@ -101,7 +101,7 @@ fn encode_reply(message: &Message) -> Value {
     out.into()
 }
 
-/// A string, or a list of parts where there are images or one is wanted.
+/// The content as a string, or as a list of parts if there are images or `as_list` is set.
 fn content(message: &Message, as_list: bool) -> Value {
     let is_image = |part: &Part| matches!(part, Part::Image { .. });
     if !as_list && !message.content.iter().any(is_image) {
@@ -123,7 +123,7 @@ fn content(message: &Message, as_list: bool) -> Value {
     shown.collect()
 }
 
-/// A message that has the shape of the API, in the neutral form; none if it has not.
+/// Decodes a message in the format of the API; none if it has another format.
 pub(super) fn decode(value: &Value) -> Option<Result<Message, String>> {
     if is_response(value) {
         return Some(decode_reply(value));
@@ -147,8 +147,8 @@ fn decode_output(value: &Value) -> Result<Message, String> {
     Ok(message)
 }
 
-/// As the adapter reads a reply: an item stays as it came, for sending it back, but for what
-/// the host and its plugins work with.
+/// Decodes a reply as the adapter does: an item is kept unchanged, to be sent back, except for the
+/// parts that the host and its plugins change.
 fn decode_reply(value: &Value) -> Result<Message, String> {
     let mut message = Message {
         role: "assistant".to_owned(),
@@ -185,7 +185,7 @@ fn take_item(message: &mut Message, item: &mut Object) {
                     "refusal" => "refusal",
                     _ => continue,
                 };
-                // a text that is empty stays where it is
+                // An empty text stays in the item.
                 if let Some(slot) = part.get_mut(key)
                     && slot.as_str().is_some_and(|text| !text.is_empty())
                     && let Value::String(text) = slot.take()
@@ -228,7 +228,7 @@ fn take_item(message: &mut Message, item: &mut Object) {
     }
 }
 
-/// What a reasoning item shows: its summary, or else the reasoning itself.
+/// The readable text of a reasoning item: its summary, or else the reasoning itself.
 fn readable(item: &Object) -> String {
     let of = |key: &str| {
         let parts = item.get(key).and_then(Value::as_array);

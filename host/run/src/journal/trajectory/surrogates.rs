@@ -1,7 +1,7 @@
-//! Halves of characters in JSON: Python writes them as they are, and nobody else reads them.
+//! Lone surrogates in JSON: Python writes them, and other programs can't read them.
 
-/// Puts `\ufffd` in the place of each escape of half a character; answers how many there were.
-/// The length stays, so that a later error still names the right line and column.
+/// Replaces each escape of a lone surrogate by `\ufffd`; returns their number. The length stays the
+/// same, so that a later error still has the right line and column.
 pub fn replace_lone_surrogates(bytes: &mut [u8]) -> u64 {
     let mut replaced = 0;
     let mut at = 0;
@@ -11,7 +11,7 @@ pub fn replace_lone_surrogates(bytes: &mut [u8]) -> u64 {
     {
         at += found;
         at += match escaped(&bytes[at..]) {
-            // `\\` is one escape, and no other begins with its second half.
+            // `\\` is one escape; its second half does not begin another one.
             None => 2,
             Some(0xd800..=0xdbff)
                 if matches!(escaped(&bytes[at + ESCAPE..]), Some(0xdc00..=0xdfff)) =>
@@ -29,10 +29,10 @@ pub fn replace_lone_surrogates(bytes: &mut [u8]) -> u64 {
     replaced
 }
 
-/// Bytes of `\ud800`.
+/// The number of bytes of `\ud800`.
 const ESCAPE: usize = 6;
 
-/// The number of a `\u` escape, if the text begins with one.
+/// The number in a `\u` escape, if the text begins with one.
 fn escaped(text: &[u8]) -> Option<u32> {
     let digits = text.get(..ESCAPE)?.strip_prefix(b"\\u")?;
     digits.iter().try_fold(0, |number, digit| {
@@ -60,7 +60,7 @@ mod tests {
             (r#""\\\\ud800""#, r#""\\\\ud800""#, 0),
             (r#""\"\ud800""#, r#""\"\ufffd""#, 1),
             (r#""\u00e9""#, r#""\u00e9""#, 0),
-            // Cut off, or no escape at all.
+            // An incomplete escape, and a text without one.
             (r#""\ud80"#, r#""\ud80"#, 0),
             (r#""\ud8"#, r#""\ud8"#, 0),
             (r#""\u"#, r#""\u"#, 0),

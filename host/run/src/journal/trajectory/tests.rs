@@ -413,7 +413,8 @@ fn unwritable_places_are_named() {
     }
 }
 
-/// What a command puts in the place of a trajectory is neither waited for nor followed.
+/// A pipe or a link that a command puts in the place of a trajectory is neither waited for nor
+/// followed.
 #[test]
 fn what_appears_in_its_place_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
@@ -458,7 +459,7 @@ fn a_pipe_of_the_users_is_written_to() {
     });
     target.write(&json!([1])).unwrap();
     assert_eq!(reader.join().unwrap(), "[\n  1\n]");
-    // It does not wait for ever for one.
+    // The writer does not wait for ever for a reader.
     let error = target.write(&json!([1])).unwrap_err().to_string();
     assert!(error.contains("nothing reads there"), "{error}");
 }

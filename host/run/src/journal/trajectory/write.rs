@@ -1,4 +1,4 @@
-//! Puts a trajectory into its file, whole or not at all.
+//! Writes a trajectory to its file, completely or not at all.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -18,7 +18,7 @@ use crate::journal::Spot;
 use crate::journal::keep::temporary;
 use mswea_template::python::PythonJson;
 
-/// How long a pipe that nobody reads yet is waited for.
+/// How long to wait for a reader of a pipe.
 const WAIT_FOR_READER: Duration = Duration::from_secs(2);
 
 /// A trajectory that can't be written.
@@ -27,9 +27,9 @@ const WAIT_FOR_READER: Duration = Duration::from_secs(2);
 pub struct TrajectoryError {
     /// The file.
     pub path: String,
-    /// Why.
+    /// The system's error.
     pub source: io::Error,
-    /// What to do.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
@@ -57,45 +57,45 @@ impl TrajectoryError {
 /// `json.dumps(value, indent=2)`.
 pub fn to_string(trajectory: &Value) -> String {
     let mut out = Vec::new();
-    // a `Value` has texts for keys, and memory takes every byte
+    // The keys of a `Value` are texts, and writing to memory does not fail.
     let _ = serialize(&mut out, trajectory);
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Writes a trajectory; its folder is made. A reader sees the old file or the new one, never
-/// a part.
+/// Writes a trajectory; its folder is made if it is missing. A reader sees the old file or the new
+/// one, never a part.
 ///
 /// # Errors
-/// When the file can't be written; names it and the remedy.
+/// [`TrajectoryError`] with the path and the remedy, if the file can't be written.
 pub fn write(path: &Path, trajectory: &Value) -> Result<(), TrajectoryError> {
     Target::of(path)?.write(trajectory)
 }
 
-/// Where trajectories of a run go. It is decided once, before any command runs: what a command
-/// puts in this place later is replaced, and never followed, opened or waited for.
+/// The destination of a run's trajectory. It is determined once, before any command runs: a file
+/// that a command puts there later is replaced, and never followed, opened or waited for.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// As it was named, for messages.
+    /// The path as it was given, for messages.
     path: PathBuf,
     place: Place,
 }
 
 #[derive(Clone, Debug)]
 enum Place {
-    /// A new file beside the old one, then a rename.
+    /// A regular file: the trajectory is written to a new file, which is renamed.
     File(Arc<Spot>),
-    /// A file that may be written in a folder that may not.
+    /// A writable file in a folder that is not writable: the trajectory is written into it.
     Same(Arc<Spot>),
-    /// A device or a pipe (`/dev/null`, `/dev/stdout`): a rename would destroy it. It is held, but
-    /// not opened for writing: that may have to wait for a reader.
+    /// A device or a pipe (`/dev/null`, `/dev/stdout`), which a rename would replace. It is held by
+    /// a descriptor, but not opened for writing, because opening may have to wait for a reader.
     Stream(Arc<File>),
 }
 
 impl Target {
-    /// Looks at what is there, makes the folder, and tries whether a trajectory could be written.
+    /// Determines the destination, makes its folder, and checks that a trajectory can be written.
     ///
     /// # Errors
-    /// When it could not.
+    /// [`TrajectoryError`] if it can't be written.
     pub fn of(path: &Path) -> Result<Self, TrajectoryError> {
         match Place::of(path) {
             Ok(place) => Ok(Self {
@@ -106,7 +106,7 @@ impl Target {
         }
     }
 
-    /// A plain file, whose folder is made when it is written.
+    /// A regular file, whose folder is made when it is written.
     pub fn at(spot: Arc<Spot>) -> Self {
         Self {
             path: spot.shown().to_owned(),
@@ -114,12 +114,12 @@ impl Target {
         }
     }
 
-    /// Whether it is a device or a pipe: what went in there can't be replaced by something newer.
+    /// Whether it is a device or a pipe, in which data can't be replaced by a later trajectory.
     pub fn is_stream(&self) -> bool {
         matches!(self.place, Place::Stream(_))
     }
 
-    /// Whether anything is in its place.
+    /// Whether a file of any kind exists there.
     pub fn is_there(&self) -> bool {
         match &self.place {
             Place::File(spot) | Place::Same(spot) => {
@@ -129,7 +129,7 @@ impl Target {
         }
     }
 
-    /// Whether its folder is gone, and can't be made again where it was.
+    /// Whether its folder was removed, and can't be made again at the same place.
     pub fn is_lost(&self) -> bool {
         match &self.place {
             Place::File(spot) => spot.made().is_err(),
@@ -137,8 +137,8 @@ impl Target {
         }
     }
 
-    /// Where the file really is, if its path does not lead there any more: a command has moved a
-    /// folder.
+    /// The real path of the file, if its given path does not lead there any more because a command
+    /// has moved a folder.
     pub fn strayed(&self) -> Option<PathBuf> {
         match &self.place {
             Place::File(spot) | Place::Same(spot) => spot.strayed(),
@@ -149,7 +149,7 @@ impl Target {
     /// Writes a trajectory.
     ///
     /// # Errors
-    /// As [`write()`].
+    /// The errors of [`write()`].
     pub fn write(&self, trajectory: &Value) -> Result<(), TrajectoryError> {
         let written = match &self.place {
             Place::File(file) => replace(file, trajectory),
@@ -167,14 +167,15 @@ impl Place {
         if path.as_os_str().as_bytes().ends_with(b"/") || path.file_name().is_none() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        // Asked of the name itself: `/dev/stdout` may lead to `pipe:[123]`, which is no path.
+        // The type is that of the given path: `/dev/stdout` may lead to `pipe:[123]`, which is not
+        // a path.
         let there = match std::fs::metadata(path) {
             Ok(there) => Some(there),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        // Nothing is made or replaced in these folders, whatever a name in there leads to:
-        // `/dev/stdout` may be a plain file, and that one is somebody's stdout.
+        // In these folders, no file is made or replaced, even if a name there leads to a regular
+        // file: `/dev/stdout` may be a regular file that another process has as its stdout.
         let is_device = ["/dev", "/proc"].iter().any(|it| path.starts_with(it));
         match there {
             Some(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
@@ -183,14 +184,14 @@ impl Place {
                     .read(true)
                     .custom_flags(libc::O_PATH)
                     .open(path)?;
-                // The other end of a pipe may come later.
+                // The other end of a pipe may be opened later.
                 if !there.is_some_and(|it| it.file_type().is_fifo()) {
                     open_stream(&held)?;
                 }
                 Ok(Self::Stream(Arc::new(held)))
             }
             Some(_) => {
-                // Through symbolic links: the link stays, what it points to is replaced.
+                // A symbolic link is kept, and its target is replaced.
                 let spot = if std::fs::symlink_metadata(path)?.is_symlink() {
                     Arc::new(Spot::of(&std::fs::canonicalize(path)?)?)
                 } else {
@@ -233,7 +234,7 @@ fn replace(file: &Spot, trajectory: &Value) -> io::Result<()> {
     written
 }
 
-/// Opens what was a plain file, if it still is one.
+/// Opens a file that was a regular one, if it still is one.
 fn open_file(file: &Spot) -> io::Result<File> {
     let opened = OpenOptions::new()
         .write(true)
@@ -246,12 +247,12 @@ fn open_file(file: &Spot) -> io::Result<File> {
     }
 }
 
-/// Opens a device or a pipe, without waiting for ever for who is to read it.
+/// Opens a device or a pipe, with a limited wait for its reader.
 fn open_stream(held: &File) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", held.as_raw_fd());
     let end = Instant::now() + WAIT_FOR_READER;
     loop {
-        // Stdout may be a file with something in it: nothing is cut off.
+        // Stdout may be a file with content, which must not be truncated.
         let opened = OpenOptions::new()
             .append(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)

@@ -1,4 +1,5 @@
-//! The screen for the user who answers questions: shows what is typed, and what a command has found.
+//! The screen for a user who answers questions: shows the typed text, and the output of the user's
+//! commands.
 
 use std::sync::Arc;
 
@@ -12,17 +13,17 @@ use mswea_core::Action;
 pub struct Desk(pub(super) Arc<SharedScreen>);
 
 impl Desk {
-    /// A user may type from now on; also tells the mode of the run.
+    /// Enables typing; `mode` is the mode of the run.
     pub fn attend(&self, mode: &'static str) {
         lock(&self.0.screen).attend(mode);
     }
 
-    /// Nobody types any more.
+    /// Disables typing.
     pub fn leave(&self) {
         lock(&self.0.screen).leave();
     }
 
-    /// Whether the last lines can be drawn anew.
+    /// Whether the last lines can be redrawn.
     pub fn is_live(&self) -> bool {
         lock(&self.0.screen).is_live()
     }
@@ -32,7 +33,7 @@ impl Desk {
         lock(&self.0.screen).columns()
     }
 
-    /// Whether all that was printed has reached the terminal.
+    /// Whether all output has reached the terminal.
     pub fn is_written(&self) -> bool {
         lock(&self.0.screen).is_written()
     }
@@ -42,13 +43,13 @@ impl Desk {
         lock(&self.0.screen).input(view);
     }
 
-    /// Prints what the user has typed, or is asked for.
+    /// Prints a text that the user has typed, or a question.
     pub fn typed(&self, mark: &str, text: &str) {
         lock(&self.0.screen).typed(mark, text);
     }
 
-    /// Prints a question for a terminal whose lines can't be drawn anew; the answer follows in its last
-    /// line.
+    /// Prints a question on a terminal whose lines can't be redrawn; the answer is typed after its
+    /// last line.
     pub fn ask_plainly(&self, hint: &str, mark: &str) {
         lock(&self.0.screen).ask_plainly(hint, mark);
     }
@@ -63,28 +64,28 @@ impl Desk {
         lock(&self.0.screen).propose(actions);
     }
 
-    /// These commands are about to run, and are on the screen.
+    /// Records that these commands are on the screen and about to run.
     pub fn expect(&self, actions: &[Action]) {
         lock(&self.0.screen).expect(actions);
     }
 
-    /// Prints a text, shortened as an output.
+    /// Prints a text, shortened like an output.
     pub fn excerpt(&self, text: &str) {
         lock(&self.0.screen).excerpt(text);
     }
 
-    /// What the run has used: the account, and the share of the context.
+    /// The account of the run, and the used share of the context.
     pub fn account(&self) -> (String, String) {
         let screen = lock(&self.0.screen);
         (screen.account(), screen.context_account())
     }
 
-    /// How many tokens a request may have, if that is known.
+    /// Sets how many tokens a request may have, if that is known.
     pub fn learn_window(&self, window: Option<u64>) {
         lock(&self.0.screen).learn_window(window);
     }
 
-    /// Prints an output in full: the last one, or that with this number.
+    /// Prints an output in full: the last one, or the one with this number.
     pub fn expand(&self, number: Option<usize>) {
         lock(&self.0.screen).expand(number);
     }
@@ -94,17 +95,18 @@ impl Desk {
         lock(&self.0.screen).release();
     }
 
-    /// Writes the last lines anew, after another program has used the terminal.
+    /// Redraws the last lines after another program has used the terminal.
     pub fn redraw(&self) {
         lock(&self.0.screen).redraw();
     }
 
-    /// The program is in the background, so the last lines are not drawn until [`Desk::redraw`].
+    /// Stops drawing the last lines until [`Desk::redraw`], because the program is in the
+    /// background.
     pub fn step_back(&self) {
         lock(&self.0.screen).step_back();
     }
 
-    /// Clears the visible screen but for the last lines.
+    /// Clears the visible screen except for the last lines.
     pub fn clear(&self) {
         lock(&self.0.screen).clear();
     }

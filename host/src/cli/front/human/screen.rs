@@ -41,13 +41,13 @@ pub(super) struct Screen {
     look: Look,
     /// Whether the cursor is not at the beginning of a line.
     open: bool,
-    /// Whether something was shown before: then a blank line precedes a step.
+    /// Whether there was output before: then a blank line precedes a step.
     begun: bool,
     /// The answer that is arriving.
     answer: StreamedAnswer,
-    /// What the run is waiting for.
+    /// The part or the person for which the run is waiting.
     status: Option<Status>,
-    /// The last lines, which are drawn anew.
+    /// The last lines, which are redrawn.
     live: LiveLines,
     attended: ForUser,
     /// Withheld variables, until they were shown.
@@ -76,7 +76,7 @@ impl Screen {
         }
     }
 
-    /// Shown when the run's files are known.
+    /// Sets the header, which is shown when the run's files are known.
     pub fn announce(&mut self, header: RunHeader) {
         self.header = Some(header);
     }
@@ -90,7 +90,7 @@ impl Screen {
         }
     }
 
-    /// A line of the log.
+    /// Prints a line of the log.
     pub fn log(&mut self, text: &str) {
         self.erase();
         let text = harmless(text);
@@ -242,8 +242,8 @@ impl Screen {
         }
     }
 
-    /// Updates the line that counts seconds. Returns how long it stays valid; none if the run waits
-    /// for nothing.
+    /// Updates the line that counts seconds. Returns how long it stays valid; none if the run does
+    /// not wait.
     pub fn tick(&mut self, now: Instant) -> Option<Duration> {
         if let Some(status) = &mut self.status {
             status.at(now);
@@ -257,7 +257,7 @@ impl Screen {
         self.closed
     }
 
-    /// Ends an unfinished line, and shows nothing afterwards.
+    /// Ends an unfinished line; later output is dropped.
     pub fn close(&mut self) {
         self.erase();
         self.close_line();
@@ -296,7 +296,7 @@ impl Screen {
         self.line(&line);
     }
 
-    /// Most messages of the history are shown by other events.
+    /// Most messages of the history are shown because of other events.
     fn message(&mut self, message: &Message) {
         let interrupt = message.extra.get("interrupt_type").and_then(Value::as_str);
         let wanted = match message.role.as_str() {
@@ -327,7 +327,8 @@ impl Screen {
         self.command_of(prompt, &brief(&action.command), size);
     }
 
-    /// A command. What looks like an escape sequence is shown: to a shell, it is a part of the command.
+    /// Prints a command. Escape sequences are made visible, because they are part of the command
+    /// for a shell.
     fn command_of(&mut self, prompt: &str, command: &str, size: Size) {
         let text = visible(command);
         let lines = shorten(text.trim_end(), size);
@@ -417,12 +418,12 @@ impl Screen {
         self.wrapped("", "  ", &text, Some(Colour::Dim));
     }
 
-    /// A label and a text of one or more lines.
+    /// Prints a label and a text of one or more lines.
     fn labelled(&mut self, label: &str, colour: Colour, text: &str) {
         self.labelled_as(&self.look.paint(colour, label), label, text);
     }
 
-    /// The same with a label that is coloured already.
+    /// The same with a label that is already coloured.
     fn labelled_as(&mut self, painted: &str, label: &str, text: &str) {
         let columns = self.text_columns();
         let lead = width(label, 0) + 1;
@@ -447,7 +448,7 @@ impl Screen {
         });
     }
 
-    /// The same, with the colours that `paint` gives to the pieces of the text.
+    /// The same, with the colours that `paint` adds to the pieces of the text.
     fn wrapped_as(
         &mut self,
         lead: &str,
@@ -467,8 +468,8 @@ impl Screen {
         }
     }
 
-    /// At which column texts are broken; none with a user who may type: the terminal breaks the lines, so
-    /// that they are copied as they are.
+    /// The column at which texts are wrapped. None with a user who may type: then the terminal
+    /// wraps the lines, so that they are copied unchanged.
     fn text_columns(&self) -> Option<usize> {
         match self.attended.is_there {
             true => None,
@@ -476,14 +477,14 @@ impl Screen {
         }
     }
 
-    /// A whole line.
+    /// Prints a complete line.
     fn line(&mut self, text: &str) {
         self.close_line();
         self.begun = true;
         self.err.put(&format!("{text}\n"));
     }
 
-    /// A blank line, unless nothing is above it.
+    /// Prints a blank line, unless nothing is above it.
     fn gap(&mut self) {
         self.close_line();
         if self.begun {

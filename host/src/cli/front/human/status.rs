@@ -1,24 +1,24 @@
-//! The line that counts the seconds while nothing else is printed.
+//! The line that counts the seconds while there is no other output.
 
 use std::time::{Duration, Instant};
 
 use crate::cli::front::words;
 
-/// What the run is waiting for, and since when.
+/// The part for which the run waits, and the start of the wait.
 #[derive(Clone, Debug)]
 pub(super) enum Status {
-    /// The environment is made ready.
+    /// The environment is being prepared.
     Preparing(Instant),
-    /// The model's answer is awaited or arrives; the number of characters so far.
+    /// The model's reply is awaited or arriving; the number of characters so far.
     Answering { since: Instant, characters: usize },
-    /// A command runs.
+    /// A command is running.
     Running(Instant),
-    /// A request is sent again at `end`: `retry 1 of 10`.
+    /// A request will be sent again at `end`: `retry 1 of 10`.
     Retrying { what: String, end: Instant },
 }
 
 impl Status {
-    /// The model is asked.
+    /// The model was queried.
     pub fn asking(since: Instant) -> Self {
         Self::Answering {
             since,
@@ -26,7 +26,7 @@ impl Status {
         }
     }
 
-    /// The next state, which follows after some time: the request is sent.
+    /// Changes to the next state if its time has come: the request is sent.
     pub fn at(&mut self, now: Instant) {
         if let Self::Retrying { end, .. } = self
             && now >= *end
@@ -56,7 +56,7 @@ impl Status {
         Some(match self {
             Self::Answering { characters: 0, .. } => format!("waiting for the model: {time}"),
             Self::Answering { characters, .. } => {
-                // Servers report the count only at the end. About four characters are a token.
+                // Servers report the count only at the end. A token has about four characters.
                 let tokens = u64::try_from(characters.div_ceil(4)).unwrap_or(u64::MAX);
                 let tokens = words::number(if tokens < 100 {
                     tokens
@@ -98,7 +98,7 @@ impl Status {
     }
 }
 
-/// Rounded up, so that `1 s` means at most a second.
+/// The time rounded up, so that `1 s` means at most a second.
 pub(super) fn whole_seconds(left: Duration) -> u64 {
     left.as_secs() + u64::from(left.subsec_nanos() > 0)
 }

@@ -1,5 +1,5 @@
-//! The models that judge attempts: the reviewer, or the preselector and the chooser. What they are asked and
-//! answer is in journals of their own beside the attempts.
+//! The models that judge attempts: the reviewer, or the preselector and the chooser. Their
+//! questions and answers are in journals of their own beside the attempts.
 
 use serde_json::{Value, json};
 
@@ -20,13 +20,13 @@ pub(super) struct Judges {
     /// The reviewer, or the chooser.
     main: Inquiry,
     preselector: Option<Inquiry>,
-    /// What the main one's questions have used, if they are reviews.
+    /// The account of the reviewer's questions.
     reviews: ModelStats,
 }
 
 /// Why there is no judgement.
 pub(super) enum Unjudged {
-    /// The user has stopped it.
+    /// The user has stopped the run.
     Stopped,
 }
 
@@ -34,12 +34,12 @@ pub(super) enum Unjudged {
 pub(super) struct AttemptReview {
     pub(super) score: f64,
     pub(super) is_accepted: bool,
-    /// As the trajectory has it.
+    /// The review as the trajectory has it.
     pub(super) shown: Value,
 }
 
 impl Judges {
-    /// Makes the models ready.
+    /// Prepares the models.
     pub(super) async fn of(attempts: &AttemptSeries<'_>) -> Result<Self, SetupError> {
         let (main, preselector) = match &attempts.plan.settings.judge {
             AttemptJudge::Reviewer(reviewer) => {
@@ -60,12 +60,12 @@ impl Judges {
         })
     }
 
-    /// What the reviews have used.
+    /// The account of the reviews.
     pub(super) fn reviews(&self) -> ModelStats {
         self.reviews
     }
 
-    /// Has an attempt scored; none if attempts are not scored.
+    /// Asks for the score of an attempt; none if attempts are not scored.
     pub(super) async fn review(
         &mut self,
         attempts: &AttemptSeries<'_>,
@@ -97,7 +97,7 @@ impl Judges {
                     Err(error) => {
                         failed(attempts, "the reviewer", &error)?;
                         match error.class {
-                            // The next one would not be sent either.
+                            // The next question would not be sent either.
                             ModelFailure::Limit | ModelFailure::Journal => break,
                             _ => continue,
                         }
@@ -129,7 +129,7 @@ impl Judges {
         }))
     }
 
-    /// The attempt that counts, and what the trajectory says of the choice.
+    /// The chosen attempt, and the trajectory's data about the choice.
     pub(super) async fn choose(
         &mut self,
         attempts: &AttemptSeries<'_>,
@@ -198,7 +198,7 @@ impl Judges {
         Ok((place, Some(shown)))
     }
 
-    /// Ends the journals. Returns what all questions have used.
+    /// Ends the journals. Returns the account of all questions.
     pub(super) fn end(self, attempts: &AttemptSeries<'_>, is_whole: bool) -> Account {
         let mut sum = Account::default();
         for inquiry in [Some(self.main), self.preselector].into_iter().flatten() {
@@ -211,7 +211,8 @@ impl Judges {
     }
 }
 
-/// Asks for a choice among the attempts of `left`; the reply and what was asked, or none if there is no reply.
+/// Asks for a choice among the attempts of `left`. Returns the reply and the question; none if
+/// there is no reply.
 async fn ask(
     attempts: &AttemptSeries<'_>,
     inquiry: &mut Inquiry,
@@ -242,7 +243,7 @@ async fn ask(
     }
 }
 
-/// A question; none if its template failed, which the user is told.
+/// Renders a question; none if its template failed, with a warning for the user.
 fn rendered(
     attempts: &AttemptSeries<'_>,
     question: Option<Result<String, TemplateError>>,
@@ -256,7 +257,7 @@ fn rendered(
     }
 }
 
-/// Tells the user of a question without a reply, unless the user has stopped it.
+/// Warns about a question without a reply, unless the user has stopped it.
 fn failed(attempts: &AttemptSeries<'_>, who: &str, error: &ModelError) -> Result<(), Unjudged> {
     if error.class == ModelFailure::Interrupted {
         return Err(Unjudged::Stopped);
@@ -289,7 +290,7 @@ fn messages(system: &str, question: &str) -> Vec<Message> {
     ]
 }
 
-/// Marks the last message for the provider's cache, because it is sent again.
+/// Marks the last message for the provider's cache, because it will be sent again.
 fn mark_for_cache(messages: &mut [Message]) {
     if let Some(last) = messages.last_mut() {
         last.extra.insert(CONTENT_LIST.to_owned(), true.into());

@@ -1,4 +1,4 @@
-//! What the attempts at a problem are made of: their configs, and those of the models that judge them.
+//! The configs of the attempts at a problem, and those of the models that judge them.
 
 use std::path::Path;
 
@@ -22,9 +22,9 @@ pub(in crate::cli::sweagent) struct AttemptsPlan {
     pub(super) name: String,
     /// The whole configuration.
     tree: GivenTree,
-    /// It, without its secrets.
+    /// The configuration without its secrets.
     shown: Value,
-    /// The place of the instance in its batch.
+    /// The index of the instance in its batch.
     place: usize,
 }
 
@@ -35,8 +35,8 @@ pub(super) struct PlannedRun {
 }
 
 impl AttemptsPlan {
-    /// The plan of a configuration; none if its agent is of another type. Every config and template is checked
-    /// before anything is paid.
+    /// The plan of a configuration; none if its agent is of another type. All configs and templates
+    /// are checked before anything is paid.
     pub(in crate::cli::sweagent) fn of(
         tree: &GivenTree,
         problem: &SweProblem,
@@ -81,12 +81,12 @@ impl AttemptsPlan {
         }
     }
 
-    /// The agent's place in `agent_configs` that makes the attempt.
+    /// The index in `agent_configs` of the agent that makes the attempt.
     fn agent(&self, number: usize) -> usize {
         number % self.settings.agents.len().max(1)
     }
 
-    /// The configuration of the attempt, as one of a single agent.
+    /// The configuration of the attempt, in the form for a single agent.
     fn tree_of(&self, number: usize) -> GivenTree {
         let mut tree = self.tree.clone();
         tree.remove(&["agent"]);
@@ -101,7 +101,7 @@ impl AttemptsPlan {
         Ok(self.translated(0, folder)?)
     }
 
-    /// What has no effect in any of the agents.
+    /// Warnings about values that have no effect in any of the agents.
     pub(in crate::cli::sweagent) fn warnings(&self, folder: &Path) -> Result<Vec<String>, Failure> {
         let mut warnings = Vec::new();
         for number in 0..self.settings.agents.len() {
@@ -148,7 +148,7 @@ impl AttemptsPlan {
         });
         let translated = translated?.with_own_secrets(tag);
         let mut planned = planned(translated, Vec::new())?;
-        // The attempts' limit counts reviews, too, so their price has to be known.
+        // The attempts' limit includes reviews, so their price must be known.
         let limit = &mut planned.config.agent.cost_limit;
         if *limit <= 0.0 && matches!(self.settings.judge, AttemptJudge::Reviewer(_)) {
             *limit = self.settings.budget.cost_limit;

@@ -85,7 +85,7 @@ async fn background_children_do_not_hold_the_step() {
             (12000, 5),
             "{name}"
         );
-        // They continue, also if they write.
+        // The processes continue, even if they write.
         let script = "(while echo line; do sleep 0.02; done; echo dead >/tmp/dead) & echo begun";
         let output = run(&mut executor, script).await;
         assert!(output.output.contains("begun\n"), "{name}");

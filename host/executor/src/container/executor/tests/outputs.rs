@@ -1,4 +1,4 @@
-//! What actions return: text, exit codes, failures, environment.
+//! The results of actions: text, exit codes, failures, environment.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const VECTORS: &[(&str, i32, &str)] = &[
     ("# nothing", 0, ""),
     ("exit 256", 0, ""),
     ("exit 3", 3, ""),
-    // As a shell reports it, which users of containers know.
+    // The code that shells report, which users of containers know.
     ("kill -9 $$", 137, ""),
     ("kill -TERM $$", 143, ""),
     ("exec 2>/dev/null; sh -c 'kill -SEGV $$'; exit $?", 139, ""),

@@ -306,7 +306,7 @@ async fn containers_that_wait_for_an_engine_that_hangs_are_left_together() {
     for removal in removals {
         removal.await.unwrap();
     }
-    // As many as had a turn.
+    // The number of runs that got a turn.
     let begun = engine.begun.load(Ordering::SeqCst);
     assert!((1..150).contains(&begun), "{begun}");
 }

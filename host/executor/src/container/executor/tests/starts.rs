@@ -213,7 +213,7 @@ async fn another_architecture_is_told() {
             ..settings()
         });
         let (context, shown) = context_with(Stop::never());
-        // Its programs are for this machine, whatever the image states.
+        // The image's programs are for this machine, although the image states another one.
         executor.start(&context, None).await.unwrap();
         let shown = shown.all();
         assert!(
@@ -360,7 +360,7 @@ async fn a_container_is_removed_after_a_panic_or_without_cleanup() {
     assert!(!is_there(&name));
     let output = run(&mut executor, "true").await;
     assert!(output.exception_info.contains("has not been started"));
-    // It can be started again.
+    // The executor can be started again.
     let (context, _) = context_with(Stop::never());
     executor.start(&context, None).await.unwrap();
     assert_eq!(run(&mut executor, "echo on").await.output, "on\n");

@@ -1,4 +1,4 @@
-//! An answer of the model: shown as it arrives, or when it is complete.
+//! A reply of the model, shown as it arrives, or when it is complete.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::cli::front::wrap::Flow;
 use mswea_core::{Delta, Part, Reply};
 use mswea_text::{SafePieces, harmless};
 
-/// An answer that arrives in pieces.
+/// A reply that arrives in pieces.
 pub(super) struct StreamedAnswer {
     /// Kind of the last shown piece.
     stream: Option<PieceKind>,
@@ -23,7 +23,7 @@ pub(super) struct StreamedAnswer {
 }
 
 impl StreamedAnswer {
-    /// `columns`: where its lines are broken.
+    /// `columns`: the column at which its lines are wrapped.
     pub fn new(look: Look, columns: Option<usize>) -> Self {
         Self {
             markdown: MarkdownPaint::new(look),
@@ -82,7 +82,7 @@ impl Screen {
         self.put_piece(&text);
     }
 
-    /// Shows a piece of the answer.
+    /// Shows a piece of the reply.
     fn put_piece(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -95,7 +95,8 @@ impl Screen {
         StreamedAnswer::new(self.look, self.text_columns())
     }
 
-    /// A piece of the answer in its colours; without a user who may type, it may be a part of a line.
+    /// A piece of the reply in its colours. Without a user who may type, it may be a part of a
+    /// line.
     pub(super) fn coloured(&mut self, text: &str, is_line: bool) -> String {
         match self.answer.stream {
             Some(PieceKind::Reasoning) => self.look.paint(Colour::Dim, text),
@@ -145,7 +146,7 @@ impl Screen {
         }
     }
 
-    /// Ends the line that an answer has begun, after the text that was held back.
+    /// Ends the unfinished line of a reply, after the text that was held back.
     pub(super) fn close_line(&mut self) {
         let columns = self.text_columns();
         let answer = &mut self.answer;

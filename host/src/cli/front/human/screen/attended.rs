@@ -1,4 +1,4 @@
-//! What the screen shows to a user who answers questions.
+//! The parts of the screen for a user who answers questions.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use mswea_text::harmless;
 
 /// How many shortened outputs are kept for `/expand`.
 const KEPT: usize = 32;
-/// The columns of a screen of an unknown width.
+/// The number of columns of a screen whose width is unknown.
 const COLUMNS: usize = 80;
 
-/// What is kept for a user who answers questions.
+/// The data for a user who answers questions.
 #[derive(Debug, Default)]
 pub(super) struct ForUser {
     /// The commands that were shown before they run.
@@ -41,7 +41,7 @@ impl Screen {
         self.err.is_written()
     }
 
-    /// A text of the host, between two frames.
+    /// Prints a text of the host between two frames.
     fn between(&mut self, print: impl FnOnce(&mut Self)) {
         self.close_line();
         self.erase();
@@ -94,26 +94,27 @@ impl Screen {
                     1 => "$ ".to_owned(),
                     of => format!("[{}/{of}] $ ", index + 1),
                 };
-                // All of it, because it is the user who decides.
+                // The complete command, because the user decides about it.
                 screen.command_of(&prompt, &action.command, Size::ALL);
             }
             screen.expect(actions);
         });
     }
 
-    /// These commands are on the screen, so they are not printed again when they begin to run.
+    /// Records that these commands are on the screen, so that they are not printed again when they
+    /// begin to run.
     pub fn expect(&mut self, actions: &[Action]) {
         let commands = actions.iter().map(|action| action.command.clone());
         self.attended.proposed = commands.collect();
     }
 
-    /// Whether a command that begins to run was shown right before.
+    /// Whether a command that begins to run was printed just before.
     pub(super) fn was_proposed(&mut self, action: &Action, of: usize) -> bool {
         let proposed = std::mem::take(&mut self.attended.proposed);
         of == 1 && proposed == [action.command.clone()]
     }
 
-    /// A request waits for so long, because the provider has asked for a pause.
+    /// Shows that a request waits, because the provider has asked for a pause.
     pub(super) fn held_back(&mut self, wait: Duration) {
         let seconds = whole_seconds(wait);
         if self.look.redraw {
@@ -122,7 +123,7 @@ impl Screen {
                 end: Instant::now() + wait,
             });
         } else if seconds > 1 {
-            // After a retry the rest of the pause is short.
+            // After a retry, the rest of the pause is short.
             let text = format!("the provider has asked for a pause; goes on in {seconds} s");
             self.labelled("waiting:", Colour::Yellow, &text);
         }
@@ -132,7 +133,7 @@ impl Screen {
         self.err.put("\x07");
     }
 
-    /// Keeps an output that is not shown in full. Returns what is said about it.
+    /// Keeps an output that is not shown in full. Returns the remark about it.
     pub(super) fn fold(&mut self, output: &Output) -> String {
         let attended = &mut self.attended;
         attended.folded += 1;

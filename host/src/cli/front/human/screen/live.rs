@@ -1,5 +1,5 @@
-//! The last lines of the screen, which are drawn anew: what the run waits for, and, with a user who
-//! may type, the text that is being typed. Everything above is printed once.
+//! The last lines of the screen, which are redrawn: the current wait and, with a user who may type,
+//! the typed text. Everything above them is printed once.
 
 use std::time::{Duration, Instant};
 
@@ -13,27 +13,28 @@ use mswea_core::Usage;
 const CLEAR_LINE: &str = "\r\x1b[2K";
 /// Clears the visible screen, and moves to its beginning.
 const CLEAR_SCREEN: &str = "\x1b[2J\x1b[H";
-/// The terminal shows what is between these at once (DEC mode 2026); others ignore them.
+/// The terminal shows the output between these marks in one step (DEC mode 2026); other terminals
+/// ignore them.
 const BEGIN_FRAME: &str = "\x1b[?2026h";
 const END_FRAME: &str = "\x1b[?2026l";
-/// Clears everything from the beginning of the line on. Not at once: tmux keeps what a program clears from the
-/// first column of the first row, so that the last lines would stay in the scrollback.
+/// Clears everything from the beginning of the line on, in two steps: tmux keeps what is cleared
+/// from the first column of the first row, so that the last lines would stay in the scrollback.
 const CLEAR_REST: &str = "\x1b[K\x1b[C\x1b[J\r";
-/// Pasted text arrives between marks.
+/// Makes the terminal put marks around pasted text.
 const MARK_PASTES: &str = "\x1b[?2004h";
-/// Ends what the program has asked of the terminal.
+/// Switches off the modes that the program has switched on.
 pub(in crate::cli) const RELEASE: &str = "\x1b[?2004l\x1b[?2026l";
-/// The least time between two frames that show a reply that is arriving.
+/// The least time between two frames that show an arriving reply.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The text that is being typed.
+/// The text that the user is typing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InputView {
     /// Whether a question is open.
     pub is_asked: bool,
-    /// What is asked for, and how long the text is if not all of it is visible.
+    /// The hint about the question, and the length of the text if it is not completely visible.
     pub hint: String,
-    /// The mark in front of the first row.
+    /// The mark before the first row.
     pub mark: String,
     /// The visible rows.
     pub rows: Vec<String>,
@@ -43,10 +44,10 @@ pub struct InputView {
     pub column: usize,
 }
 
-/// The last lines as they were drawn.
+/// The last lines that were drawn.
 #[derive(Debug)]
 struct ShownLines {
-    /// The widths of the rows above the cursor's.
+    /// The widths of the rows above the row of the cursor.
     above: Vec<usize>,
     /// The column of the cursor.
     column: usize,
@@ -57,31 +58,31 @@ struct ShownLines {
 pub(super) struct LiveLines {
     /// Whether the line that counts seconds is on the screen, without a user who types.
     counting: bool,
-    /// What is typed; none without a user who may type.
+    /// The typed text; none without a user who may type.
     input: Option<InputView>,
     /// The mode of the run.
     mode: &'static str,
     /// The number of the step, and the account at its beginning.
     account: String,
-    /// The tokens of the last request and its reply, and how many a request may have.
+    /// The number of tokens of the last request and its reply, and how many a request may have.
     context: u64,
     window: Option<u64>,
     /// When the run began.
     since: Option<Instant>,
-    /// The begun line of a reply that is arriving.
+    /// The unfinished line of an arriving reply.
     held: String,
     /// Whether the lines are on the screen.
     shown: Option<ShownLines>,
-    /// Whether another program has the terminal, which a user types for.
+    /// Whether another program has the terminal.
     is_back: bool,
     /// Whether a frame has begun and not ended.
     in_frame: bool,
-    /// The last frame, and when it was drawn.
+    /// The last frame, and the time when it was drawn.
     frame: String,
     drawn: Option<Instant>,
 }
 
-/// The parts of a line, each with its dot, as many as there is room for; the first one in any case.
+/// As many parts of a line (separated by dots) as fit, but at least the first one.
 fn whole_parts(line: &str, room: usize) -> &str {
     if width(line, 0) <= room {
         return line;
@@ -93,19 +94,19 @@ fn whole_parts(line: &str, room: usize) -> &str {
 }
 
 impl Screen {
-    /// How many tokens a request may have, if that is known.
+    /// Sets how many tokens a request may have, if that is known.
     pub fn learn_window(&mut self, window: Option<u64>) {
         self.live.window = window;
     }
 
-    /// The model has replied, which says how long the history is.
+    /// Records the length of the history from a reply's token counts.
     pub(super) fn measure(&mut self, usage: Option<&Usage>) {
         if let Some(usage) = usage {
             self.live.context = usage.input_tokens.saturating_add(usage.output_tokens);
         }
     }
 
-    /// How much of the context is used: `12 % of the context`; empty if that is not known.
+    /// The used share of the context: `12 % of the context`; empty if that is not known.
     fn context(&self) -> String {
         let LiveLines {
             context, window, ..
@@ -118,7 +119,7 @@ impl Screen {
         }
     }
 
-    /// What is used of the context, in full.
+    /// The use of the context, in full.
     pub fn context_account(&self) -> String {
         let used = words::plural(self.live.context, "token");
         match (self.live.context, self.live.window) {
@@ -128,7 +129,7 @@ impl Screen {
         }
     }
 
-    /// A user may type from now on.
+    /// Enables typing.
     pub fn attend(&mut self, mode: &'static str) {
         self.live.mode = mode;
         self.attended.is_there = true;
@@ -139,11 +140,12 @@ impl Screen {
         }
     }
 
-    /// Shows the text that is being typed.
+    /// Shows the typed text.
     pub fn input(&mut self, view: InputView) {
         if self.live.input.is_some() {
             if view.is_asked {
-                // While the user is asked, nothing else is awaited: what ran was interrupted.
+                // While the user is asked, the run does not wait for anything else: what ran was
+                // interrupted.
                 self.status = None;
             }
             self.live.input = Some(view);
@@ -151,7 +153,7 @@ impl Screen {
         }
     }
 
-    /// Writes the terminal's lines anew, after another program has used it.
+    /// Redraws the last lines after another program has used the terminal.
     pub fn redraw(&mut self) {
         if self.live.input.is_some() {
             self.err.put(MARK_PASTES);
@@ -169,7 +171,7 @@ impl Screen {
         }
     }
 
-    /// Clears the visible screen but for the last lines.
+    /// Clears the visible screen except for the last lines.
     pub fn clear(&mut self) {
         if self.live.input.is_some() {
             self.erase();
@@ -178,7 +180,8 @@ impl Screen {
         }
     }
 
-    /// Gives the terminal to another program: nothing is at its end, and pastes have no marks.
+    /// Prepares the terminal for another program: removes the last lines, and switches off the
+    /// marks of pastes.
     pub fn release(&mut self) {
         if self.live.input.is_some() {
             self.erase();
@@ -187,7 +190,7 @@ impl Screen {
         }
     }
 
-    /// A step has begun: what the last line tells of it.
+    /// Sets the text about a step that has begun.
     pub(super) fn count(&mut self, step: u32, cost: Option<f64>, tokens: u64) {
         let mut parts = vec![format!("step {step}")];
         parts.extend(cost.map(|cost| words::cost(Some(cost))));
@@ -197,7 +200,7 @@ impl Screen {
         self.live.account = parts.join(" · ");
     }
 
-    /// What the run has used: steps, cost, tokens, with the mode and the time.
+    /// The account of the run: steps, cost, tokens, mode and time.
     pub fn account(&self) -> String {
         let time = self.live.since.map(|since| since.elapsed().as_secs());
         let time = time.map_or_else(String::new, |seconds| match seconds {
@@ -211,8 +214,8 @@ impl Screen {
         parts.collect::<Vec<_>>().join(" · ")
     }
 
-    /// Shows a piece of a reply. With a user who may type, a begun line is one of the last lines until it
-    /// is complete.
+    /// Shows a piece of a reply. With a user who may type, an unfinished line is one of the last
+    /// lines until it is complete.
     pub(super) fn stream(&mut self, shown: &str) {
         if self.live.input.is_none() {
             self.open = !shown.ends_with('\n');
@@ -238,7 +241,7 @@ impl Screen {
         }
     }
 
-    /// How long the last lines stay valid, if they change after `pause` by themselves.
+    /// How long the last lines stay valid, if they change by themselves after `pause`.
     pub(super) fn frame_pause(&self, pause: Duration) -> Duration {
         match self.live.held.is_empty() {
             true => pause,
@@ -246,7 +249,7 @@ impl Screen {
         }
     }
 
-    /// Ends a begun line.
+    /// Ends an unfinished line.
     pub(super) fn end_line(&mut self) {
         if std::mem::take(&mut self.open) {
             self.erase();
@@ -356,7 +359,7 @@ impl Screen {
         let Some(shown) = self.live.shown.take() else {
             return;
         };
-        // A terminal that became narrower has broken the lines.
+        // A terminal that became narrower has wrapped the lines.
         let columns = self.look.width.columns().unwrap_or(RULE);
         let above = shown.above.iter();
         let above: usize = above.map(|width| width.div_ceil(columns).max(1)).sum();
@@ -372,14 +375,14 @@ impl Screen {
         self.err.put(&format!("{begin}\r{up}{CLEAR_REST}"));
     }
 
-    /// Nobody types any more.
+    /// Disables typing.
     pub fn leave(&mut self) {
         self.close_line();
         self.erase();
         self.end_live();
     }
 
-    /// Ends what the terminal was asked for.
+    /// Switches off the modes that the program has switched on.
     pub(super) fn end_live(&mut self) {
         if self.live.input.take().is_some() {
             self.live.in_frame = false;
