@@ -152,9 +152,9 @@ impl Attempt<'_> {
         };
         if timed_out
             && let RunOutcome::Ended(ended) = &mut done.outcome
-            && ended.end == mswea_core::End::Interrupted
+            && ended.end == End::Interrupted
         {
-            ended.end = mswea_core::End::TimeExceeded;
+            ended.end = End::TimeExceeded;
         }
         done
     }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::sampler::SAMPLED;
 use crate::submission::submission;
-use mswea_core::{Action, End, Event, Message, Object, Reply, TOOL_STATE, Usage, exit_message};
+use mswea_core::{Action, End, Event, Message, Object, Reply, TOOL_STATE, exit_message};
 
 impl State {
     /// Applies one event, which was recorded at `t` (Unix seconds).

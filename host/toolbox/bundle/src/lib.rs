@@ -37,6 +37,7 @@ pub fn packed_size() -> usize {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
+/// A file of a bundle.
 pub struct BundledFile {
     /// The path from the bundle's folder.
     pub path: String,
