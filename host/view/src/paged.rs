@@ -128,7 +128,7 @@ mod tests {
         let whole = from_records(&records_from_trajectory(&value, "").unwrap());
         let mut run = paged(&value.to_string());
         let (first, unread) = (run.so_far().steps.len(), run.unread());
-        assert!(first >= 3 && first < 8 && unread > 0, "{first} {unread}");
+        assert!((3..8).contains(&first) && unread > 0, "{first} {unread}");
         while run.unread() > 0 {
             run.read_more().unwrap();
         }

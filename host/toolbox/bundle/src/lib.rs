@@ -36,8 +36,8 @@ pub fn packed_size() -> usize {
     include_bytes!(concat!(env!("OUT_DIR"), "/toolbox.deflate")).len()
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
 /// A file of a bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundledFile {
     /// The path from the bundle's folder.
     pub path: String,
