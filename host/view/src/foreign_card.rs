@@ -33,12 +33,16 @@ pub(crate) fn read(path: &Path) -> Result<RunCard, String> {
         bytes,
         ..RunCard::default()
     };
-    match () {
-        () if head.is_atif => Ok(of_atif(&head, card)),
-        () if head.is_sweagent => Ok(of_sweagent(&head, card)),
-        () if head.has_messages || !head.info.is_null() => Ok(of_messages(&head, card)),
-        () => Err("it is no trajectory: it has neither `info` nor `messages`".to_owned()),
+    if head.is_atif {
+        return Ok(of_atif(&head, card));
     }
+    if head.is_sweagent {
+        return Ok(of_sweagent(&head, card));
+    }
+    if head.info.is_null() && !head.has_messages {
+        return Err("it is no trajectory: it has neither `info` nor `messages`".to_owned());
+    }
+    Ok(of_messages(&head, card))
 }
 
 fn of_atif(head: &ForeignHead, card: RunCard) -> RunCard {
