@@ -351,6 +351,7 @@ fn read_step(value: &Value) -> Result<ConversationStep, String> {
     let metrics = value.get("metrics").filter(|it| it.is_object());
     Ok(ConversationStep {
         asked: None,
+        pauses: Vec::new(),
         view: None,
         source,
         time: value["timestamp"].as_str().and_then(from_iso),

@@ -60,6 +60,8 @@ pub struct ConversationStep {
     pub time: Option<f64>,
     /// When the model was asked, in Unix seconds; none if unknown.
     pub asked: Option<f64>,
+    /// The pauses after failed requests: the Unix seconds of each failure, and the seconds until the next request.
+    pub pauses: Vec<(f64, f64)>,
     /// The view of the history that was sent; none if unknown.
     pub view: Option<View>,
     /// Its text.

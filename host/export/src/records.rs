@@ -34,6 +34,8 @@ pub struct ConversationReader {
     /// The time of the last query, and its view.
     asked: Option<f64>,
     view: Option<View>,
+    /// The pauses before its retries.
+    pauses: Vec<(f64, f64)>,
     /// Outputs that no message contains yet, with their durations.
     ran: BTreeMap<usize, (Output, Option<f64>)>,
     cost: f64,
@@ -121,7 +123,9 @@ impl ConversationReader {
             Event::QueryStarted { view, .. } => {
                 self.asked = Some(t).filter(|t| *t > 0.0);
                 self.view = *view;
+                self.pauses.clear();
             }
+            Event::Retry { wait_seconds, .. } => self.pauses.push((t, *wait_seconds)),
             Event::Reply {
                 reply,
                 cost,
@@ -244,10 +248,12 @@ impl ConversationReader {
         });
         let reasoning = reasoning.collect::<Vec<_>>().join("\n");
         let (asked, view) = (self.asked.take(), self.view.take());
+        let pauses = std::mem::take(&mut self.pauses);
         self.begin(ConversationStep {
             source: StepSource::Agent,
             asked,
             view,
+            pauses,
             time: Some(timestamp).filter(|t| *t > 0.0),
             text: message.text(),
             images: images(message),

@@ -42,6 +42,7 @@ fn events() -> Vec<Value> {
             "plugins": [{"name": "p", "kind": "k", "version": "1", "sha256": "00", "grants": {}}]}),
         json!({"event": "opening", "messages": [said("system", "S"), said("user", HOSTILE)]}),
         json!({"event": "query_started", "query": 1}),
+        json!({"event": "retry", "class": "rate-limited", "message": "m", "attempt": 1, "wait_seconds": 2.5}),
         reply(said("assistant", "first"), 0.25),
         json!({"event": "accepted", "actions": [{"command": "one"}, {"command": "two"}]}),
         action(0),
@@ -124,6 +125,10 @@ fn a_killed_run_in_atif() {
     );
     assert_eq!(results(5)[0]["extra"]["shown_to_model"], false);
 
+    let pauses = |step: usize| told.steps[step].pauses.iter().map(|(_, seconds)| *seconds);
+    assert_eq!(pauses(2).collect::<Vec<_>>(), [2.5]);
+    assert_eq!(pauses(3).count(), 0);
+
     check(&made).unwrap();
     assert_eq!(to_jsonl(&told).lines().count(), 6);
     // What is read again is written as it was, and lacks only what has no place in the format.
@@ -133,6 +138,7 @@ fn a_killed_run_in_atif() {
     again.exit_status = None;
     for (again, told) in again.steps.iter_mut().zip(&told.steps) {
         (again.asked, again.view) = (told.asked, told.view);
+        again.pauses.clone_from(&told.pauses);
     }
     assert_eq!(again, told);
 }

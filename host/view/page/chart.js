@@ -84,13 +84,17 @@ export function chart(go) {
       model += times.model;
       shell += times.shell;
       shapes.push(svg("rect", { class: "model", x: x(step.asked), y: 30, width: Math.max(x(step.time) - x(step.asked), 0.3), height: 40 }));
+      for (const [at, seconds] of step.pauses) {
+        shapes.push(svg("rect", { class: "stall", x: x(at), y: 30, width: Math.max(x(Math.min(at + seconds, step.time)) - x(at), 0.3), height: 40 }));
+      }
       if (times.shell > 0) {
         shapes.push(svg("rect", { class: "shell", x: x(step.time), y: 30,
           width: Math.max(x(step.time + times.shell) - x(step.time), 0.3), height: 40 }));
       }
       const until = step.time + times.shell;
       shapes.push(hit(step, x(step.asked), x(until) - x(step.asked),
-        `step ${step.step}: model ${duration(times.model)}, commands ${duration(times.shell)}`));
+        `step ${step.step}: model ${duration(times.model)}, commands ${duration(times.shell)}`
+          + (step.pauses.length ? `, failed requests ${step.pauses.length}` : "")));
     }
     const rest = Math.max(0, end - start - model - shell);
     legend.replaceChildren(key("model", `model ${duration(model)}`), key("shell", `commands ${duration(shell)}`),

@@ -101,7 +101,9 @@ function request(id, n) {
 }
 
 export function step_times(step) {
-  const model = step.asked && step.time ? Math.max(0, step.time - step.asked) : 0;
+  // The pauses after failed requests are no time of the model.
+  const paused = step.pauses.reduce((sum, [at, seconds]) => sum + Math.min(seconds, Math.max(0, step.time - at)), 0);
+  const model = step.asked && step.time ? Math.max(0, step.time - step.asked - paused) : 0;
   const shell = step.shown.reduce((sum, it) => sum + (it.seconds ?? 0), 0);
   return { model, shell };
 }

@@ -30,6 +30,7 @@ pub(crate) fn step(index: usize, step: &ConversationStep, secrets: &SecretValues
         "source": step.source.word(),
         "reply": step.is_reply,
         "asked": step.asked,
+        "pauses": step.pauses,
         "view": step.view,
         "time": step.time,
         "model": step.model,
