@@ -399,7 +399,7 @@ fn what_is_not_known_is_shown_as_unknown() {
     // Cost, tokens, took, age of a run.
     let cells = |name: &str| {
         format!(
-            "[...document.querySelector('td[title=\"{name}\"]').parentNode.querySelectorAll('td.number')].map(it => it.textContent)"
+            "[...document.querySelector('td[title^=\"{name}\"]').parentNode.querySelectorAll('td.number')].map(it => it.textContent)"
         )
     };
     let of = |browser: &mut Browser, name: &str| browser.value(&cells(name));

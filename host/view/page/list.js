@@ -10,6 +10,7 @@ const COLUMNS = [
   ["task", "Task", (it) => it.task, (it) => it.task],
   ["status", "Status", (it) => it.status, (it) => it.status],
   ["model", "Model", (it) => it.model, (it) => it.model],
+  ["config", "Config", (it) => it.config ?? "", (it) => (it.config ?? "").split(" ")[0]],
   ["steps", "Steps", (it) => it.steps, (it) => it.steps],
   ["cost", "Cost", (it) => it.cost ?? -1, (it) => dollars(it.cost)],
   ["tokens", "Tokens", (it) => it.input + it.output, (it) => count(it.input + it.output)],
@@ -162,6 +163,7 @@ export function show_list(main, values, go) {
         const shown = text(it);
         if (name === "run") return el("td", { class: "run", title: it.run ? `${it.name} (${it.run})` : it.name }, el("a", { href: link({ run: it.id }) }, shown));
         if (name === "status") return el("td", {}, badge(it), it.label ? el("span", { class: "label" }, it.label) : null);
+        if (name === "config") return el("td", { "data-title": title, title: it.config }, shown);
         if (name === "age") return el("td", { class: "number", "data-title": title, title: moment(it.started) }, shown);
         if (name === "task") return el("td", { class: "task", title: [shown, it.error].filter(Boolean).join("\n\n") || null },
           el("div", {}, shown), it.error ? el("small", { class: "error" }, it.error) : null);
