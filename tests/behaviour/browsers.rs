@@ -461,16 +461,16 @@ fn what_is_not_known_is_shown_as_unknown() {
     browser.until(
         titles,
         json!([
+            "Statuses over time",
             "Cost against steps (not of 1 without a known one)",
             "Time against steps (not of 2 without a known one)",
             "Steps",
-            "Cost (not of 1 without a known one)",
-            "Ended over time"
+            "Cost (not of 1 without a known one)"
         ]),
     );
     let dots =
         "[...document.querySelectorAll('figure')].map(it => it.querySelectorAll('circle').length)";
-    assert_eq!(browser.value(dots), json!([3, 2, 0, 0, 2]));
+    assert_eq!(browser.value(dots), json!([0, 3, 2, 0, 0]));
     let medians = browser.value("document.getElementById('statuses').textContent");
     assert!(
         medians.as_str().unwrap().contains("ATIF1cost unknown?1?"),
