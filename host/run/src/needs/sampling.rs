@@ -64,7 +64,7 @@ impl Agent {
         messages.push(Message::new("user", said.as_str()));
         // The limits may be reached by the proposals.
         self.check_limits()?;
-        let mut reply = self.send(&Change::all(messages)).await?;
+        let mut reply = self.send(Change::all(messages)).await?;
         // The next view does not have the discussion.
         self.lose_view();
         note(&mut reply, json!({"colleagues": said}));
