@@ -75,7 +75,7 @@ pub trait Model: Send {
     /// [`ModelError`] if there is no reply after all retries.
     async fn query(
         &mut self,
-        change: &Change,
+        change: Change,
         tools: &[Tool],
         context: &Context,
     ) -> Result<Reply, ModelError>;

@@ -70,15 +70,32 @@ impl From<RequestFault> for FailedAttempt {
     }
 }
 
+/// A query: the change, and the history from which it begins.
+#[derive(Clone, Copy)]
+pub struct SentQuery<'a> {
+    /// The history before the change; at least as long as the change's start.
+    pub before: &'a [Message],
+    /// The change.
+    pub change: &'a Change,
+}
+
+impl SentQuery<'_> {
+    /// The whole history, for a fresh instance.
+    fn whole(&self) -> Change {
+        let mut view = self.before[..self.change.start].to_vec();
+        view.extend_from_slice(&self.change.messages);
+        Change::all(view)
+    }
+}
+
 impl ModelAccess {
-    /// Passes `change` to the adapter and performs its requests until it has a reply. `view` is the
-    /// whole history, for a fresh instance. `billed` collects the usage that was billed for
-    /// attempts without a reply. The caller owns it, because this future may be dropped.
+    /// Passes the query's change to the adapter and performs its requests until it has a reply. `billed`
+    /// collects the usage that was billed for attempts without a reply. The caller owns it, because this
+    /// future may be dropped.
     pub async fn exchange(
         &mut self,
         adapter: &mut dyn Adapter,
-        change: &Change,
-        view: &[Message],
+        query: SentQuery<'_>,
         tools: &[Tool],
         context: &Context,
         billed: &mut Option<Usage>,
@@ -90,7 +107,7 @@ impl ModelAccess {
             renewed: false,
         };
         let outcome = self
-            .converse(adapter, change, view, tools, context, &mut so_far)
+            .converse(adapter, query, tools, context, &mut so_far)
             .await;
         match outcome {
             Ok(mut reply) => {
@@ -120,14 +137,13 @@ impl ModelAccess {
     async fn converse(
         &mut self,
         adapter: &mut dyn Adapter,
-        change: &Change,
-        view: &[Message],
+        query: SentQuery<'_>,
         tools: &[Tool],
         context: &Context,
         so_far: &mut Progressed<'_>,
     ) -> Result<Reply, ModelError> {
         let mut trips = 0;
-        let mut next = until_stopped(&context.stop, adapter.query(change, tools)).await;
+        let mut next = until_stopped(&context.stop, adapter.query(query.change, tools)).await;
         loop {
             next = match next {
                 Ok(AdapterNext::Reply(reply)) => return Ok(reply),
@@ -151,7 +167,7 @@ impl ModelAccess {
                     so_far.take_back(context);
                     adapter.discard();
                     trips = 0;
-                    let all = Change::all(view.to_vec());
+                    let all = query.whole();
                     until_stopped(&context.stop, adapter.query(&all, tools)).await
                 }
                 Err(mut error) => {

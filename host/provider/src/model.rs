@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::exchange::ModelAccess;
+use super::exchange::{ModelAccess, SentQuery};
 use super::grants::Grants;
 use super::http::Http;
 use super::request::LastUrl;
@@ -26,8 +26,11 @@ pub struct ProviderModel {
     /// The instance for [`Model::ask`], made when it is first needed: a question must not change
     /// the history that the main instance has encoded.
     second: Option<AdapterInstance>,
-    /// The history as it is sent to the model, for a fresh instance.
+    /// The history as it is sent to the model, for a fresh instance; without `last`.
     view: Vec<Message>,
+    /// The change of the last query, which is not copied: it joins the view at the next query, also if the
+    /// future of the last one was dropped.
+    last: Option<Change>,
     /// Whether the main instance has `view`. After a failure this is unknown and so false: sending
     /// the whole view again is always correct.
     in_step: bool,
@@ -53,8 +56,7 @@ impl AdapterInstance {
     async fn exchange(
         &mut self,
         access: &mut ModelAccess,
-        change: &Change,
-        view: &[Message],
+        query: SentQuery<'_>,
         tools: &[Tool],
         context: &Context,
         billed: &mut Option<Usage>,
@@ -65,7 +67,7 @@ impl AdapterInstance {
             self.adapter.discard();
         }
         let outcome = access
-            .exchange(&mut *self.adapter, change, view, tools, context, billed)
+            .exchange(&mut *self.adapter, query, tools, context, billed)
             .await;
         self.busy = false;
         outcome
@@ -103,6 +105,7 @@ impl ProviderModel {
             asker,
             second: None,
             view: Vec::new(),
+            last: None,
             in_step: false,
             unreported: None,
         }
@@ -113,10 +116,13 @@ impl ProviderModel {
 impl Model for ProviderModel {
     async fn query(
         &mut self,
-        change: &Change,
+        change: Change,
         tools: &[Tool],
         context: &Context,
     ) -> Result<Reply, ModelError> {
+        if let Some(last) = self.last.take() {
+            last.apply(&mut self.view);
+        }
         if change.start > self.view.len() {
             return Err(ModelError::new(
                 ErrorClass::Other("internal".to_owned()),
@@ -128,13 +134,15 @@ impl Model for ProviderModel {
                 ),
             ));
         }
-        change.clone().apply(&mut self.view);
-        let all;
         let change = if self.in_step || change.start == 0 {
             change
         } else {
-            all = Change::all(self.view.clone());
-            &all
+            change.apply(&mut self.view);
+            Change::all(std::mem::take(&mut self.view))
+        };
+        let query = SentQuery {
+            before: &self.view,
+            change: self.last.insert(change),
         };
         // Set to false first: this future may be dropped before it ends.
         self.in_step = false;
@@ -142,8 +150,7 @@ impl Model for ProviderModel {
             .main
             .exchange(
                 &mut self.access,
-                change,
-                &self.view,
+                query,
                 tools,
                 context,
                 &mut self.unreported,
@@ -167,12 +174,14 @@ impl Model for ProviderModel {
                 empty.insert(AdapterInstance::new(adapter))
             }
         };
-        let change = Change::all(messages);
+        let query = SentQuery {
+            before: &[],
+            change: &Change::all(messages),
+        };
         second
             .exchange(
                 &mut self.access,
-                &change,
-                &change.messages,
+                query,
                 tools,
                 context,
                 &mut self.unreported,

@@ -72,19 +72,13 @@ impl Agent {
     }
 
     /// Records an event, which changes the state.
-    pub(crate) fn record(&self, event: &Event) -> Result<(), End> {
+    pub(crate) fn record(&self, event: Event) -> Result<(), End> {
         Ok(self.recorder.write(event)?)
     }
 
     /// As `record`, but the state changes also if the event can't be written.
-    pub(crate) fn record_or_apply(&self, event: &Event) -> Result<(), End> {
-        let recorded = self.record(event);
-        if recorded.is_err() {
-            let mut state = self.recorder.state();
-            let t = state.last.unwrap_or_default();
-            state.apply(t, event);
-        }
-        recorded
+    pub(crate) fn record_or_apply(&self, event: Event) -> Result<(), End> {
+        Ok(self.recorder.write_or_apply(event)?)
     }
 
     pub(crate) fn show(&self, progress: &Progress<'_>) {
@@ -105,7 +99,7 @@ impl Agent {
     /// Records that a plugin failed; the run goes on without its result.
     pub(crate) fn fault(&self, plugin: &str, message: &str) -> Result<(), End> {
         self.show(&Progress::Warning(message));
-        self.record(&Event::PluginFault {
+        self.record(Event::PluginFault {
             plugin: plugin.to_owned(),
             message: message.to_owned(),
         })

@@ -27,11 +27,11 @@ impl Answers {
 
     /// Stores the reply to the open question, without the provider's response, which is in the
     /// journal and which plugins do not get.
-    pub(crate) fn answer(&mut self, reply: &Reply) {
+    pub(crate) fn answer(&mut self, reply: Reply) {
         if let Some(key) = self.open.take() {
             let answer = Reply {
                 response: None,
-                ..reply.clone()
+                ..reply
             };
             self.known.insert(key, answer);
         }

@@ -40,7 +40,9 @@ impl Inquiry {
             journal: recorder.clone(),
             ..context
         };
-        recorder.write(first).map_err(std::io::Error::other)?;
+        recorder
+            .write(first.clone())
+            .map_err(std::io::Error::other)?;
         Ok(Self {
             model,
             pricing,
@@ -103,6 +105,6 @@ impl Inquiry {
             extra: mswea_core::Object::new(),
             message: None,
         };
-        self.recorder.write(&ended).map_err(std::io::Error::other)
+        self.recorder.write(ended).map_err(std::io::Error::other)
     }
 }

@@ -60,7 +60,7 @@ impl Agent {
             if is_salvage {
                 // It is not tried again.
                 let output = Output::not_executed(&bug(&words));
-                self.record_or_apply(&Event::Salvaged { output })?;
+                self.record_or_apply(Event::Salvaged { output })?;
             }
             let message = bug(&words);
             Err(End::Crashed { message })
@@ -102,6 +102,6 @@ impl Agent {
 
     /// Records that the run is about to end. The run ends also if the journal can't be written.
     fn finish(&self, end: End) {
-        let _ = self.record_or_apply(&Event::Ending { end });
+        let _ = self.record_or_apply(Event::Ending { end });
     }
 }

@@ -59,22 +59,39 @@ impl Recorder {
     ///
     /// # Errors
     /// [`JournalFailed`] if it can't be written; the state is as it was.
-    pub(crate) fn write(&self, event: &Event) -> Result<(), JournalFailed> {
+    pub(crate) fn write(&self, event: Event) -> Result<(), JournalFailed> {
+        self.put(event, false)
+    }
+
+    /// As [`Recorder::write`], but the state changes also if the event can't be written.
+    ///
+    /// # Errors
+    /// [`JournalFailed`] if it can't be written.
+    pub(crate) fn write_or_apply(&self, event: Event) -> Result<(), JournalFailed> {
+        self.put(event, true)
+    }
+
+    fn put(&self, event: Event, applies_always: bool) -> Result<(), JournalFailed> {
         let mut state = self.state();
-        match self.journal.record(event) {
-            Ok(t) => {
-                state.apply(t, event);
-                #[cfg(test)]
-                if let Some(watch) = self.watch.get() {
-                    watch(&state);
+        let (t, recorded) = match self.journal.record(&event) {
+            Ok(t) => (t, Ok(())),
+            Err(error) => {
+                let failed = JournalFailed {
+                    cause: error.to_string(),
+                    consequence: consequence(&event),
+                };
+                if !applies_always {
+                    return Err(failed);
                 }
-                Ok(())
+                (state.last.unwrap_or_default(), Err(failed))
             }
-            Err(error) => Err(JournalFailed {
-                cause: error.to_string(),
-                consequence: consequence(event),
-            }),
+        };
+        state.apply(t, event);
+        #[cfg(test)]
+        if let (Ok(()), Some(watch)) = (&recorded, self.watch.get()) {
+            watch(&state);
         }
+        recorded
     }
 
     /// Waits for the disk, if the journal promises that.
@@ -100,7 +117,7 @@ impl Recorder {
 /// The journal that the roles get.
 impl Journal for Recorder {
     fn record(&self, event: &Event) -> io::Result<f64> {
-        match self.write(event) {
+        match self.write(event.clone()) {
             Ok(()) => Ok(self.state().last.unwrap_or_default()),
             Err(error) => {
                 let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);

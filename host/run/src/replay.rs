@@ -178,7 +178,7 @@ impl Replayer {
 
     async fn meet(&mut self, need: Need) -> Result<(), Stopped> {
         let met = match need {
-            Need::Submit => self.agent.record(&Event::Submitted { submission: None }),
+            Need::Submit => self.agent.record(Event::Submitted { submission: None }),
             need => self.agent.meet(need).await,
         };
         met.map_err(stopped)
@@ -186,7 +186,7 @@ impl Replayer {
 
     fn copy(&self, event: &Event) -> Result<(), Stopped> {
         let before = self.agent.recorder.state().messages.len();
-        self.agent.record(event).map_err(stopped)?;
+        self.agent.record(event.clone()).map_err(stopped)?;
         self.agent.show_messages(before);
         Ok(())
     }
@@ -362,7 +362,7 @@ impl Replayer {
             // The end of the run, which is recorded later, has interrupted the step.
             Need::Run(_) | Need::Judge(_) | Need::Finish(_) => {
                 let end = End::Interrupted;
-                self.agent.record(&Event::Ending { end }).map_err(stopped)?;
+                self.agent.record(Event::Ending { end }).map_err(stopped)?;
                 match self.need() {
                     Need::Observe => self.meet(Need::Observe).await,
                     _ => Ok(()),

@@ -21,6 +21,11 @@ pub(super) const DYING: Duration = Duration::from_secs(1);
 /// its output is slowed down and does not keep the host busy.
 const FLOOD_PAUSE: Duration = Duration::from_millis(10);
 
+/// After this time, the end of a command is waited for apart from the end of its output. Most commands end
+/// sooner, and both ends come together; then the descriptor that reports the first one is not opened. It
+/// matters only to a command whose background process keeps the output open.
+const WATCHED_AFTER: Duration = Duration::from_millis(5);
+
 /// How the wait for a command ended.
 #[derive(Debug)]
 pub(super) enum CommandEnd {
@@ -68,13 +73,16 @@ impl Running {
     ) -> CommandEnd {
         let mut expired = pin!(sleep(limit));
         let mut stopped = pin!(stop.stopped());
+        let mut soon = pin!(sleep(WATCHED_AFTER));
+        let mut is_watched = self.pipe.is_none();
         loop {
-            // In this order, so that much output does not delay the other three.
+            // In this order, so that much output does not delay the others.
             tokio::select! {
                 biased;
-                end = self.child.exited() => {
+                end = self.child.exited(), if is_watched => {
                     return end.map_or_else(CommandEnd::Lost, CommandEnd::Exited);
                 }
+                () = &mut soon, if !is_watched => is_watched = true,
                 () = &mut stopped => return CommandEnd::Stopped,
                 // A host that was stopped (SIGSTOP) has not noticed ends in that time.
                 () = &mut expired => return match self.child.try_wait() {
@@ -84,6 +92,10 @@ impl Running {
                 open = fill(self.pipe.as_ref(), capture), if self.pipe.is_some() => {
                     if !open {
                         self.pipe = None;
+                        if let Ok(Some(returncode)) = self.child.try_wait() {
+                            return CommandEnd::Exited(returncode);
+                        }
+                        is_watched = true;
                     }
                 }
             }

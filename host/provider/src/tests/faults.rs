@@ -230,9 +230,9 @@ async fn a_server_that_restarts_is_waited_for() {
             messages: vec![Message::new("user", "hi")],
         };
         let context = bench.context();
-        let first = model.query(&change(0), &[], &context).await.unwrap();
+        let first = model.query(change(0), &[], &context).await.unwrap();
         assert_eq!(first.message.text(), "up");
-        let second = model.query(&change(1), &[], &context).await;
+        let second = model.query(change(1), &[], &context).await;
         assert_eq!(second.is_ok(), survives, "{second:?}");
         if let Err(error) = second {
             for part in ["nothing listens at", "`model.network_retries` is 2"] {
@@ -265,7 +265,7 @@ async fn a_server_that_has_answered_is_asked_again_whatever_it_says() {
             start,
             messages: vec![Message::new("user", "hi")],
         };
-        let reply = model.query(&change, &[], &bench.context()).await.unwrap();
+        let reply = model.query(change, &[], &bench.context()).await.unwrap();
         assert_eq!(reply.message.text(), expected);
     }
 }

@@ -60,7 +60,7 @@ async fn only_changes_travel() {
     let mut model = bench.model(&server.url);
     let context = bench.context();
     for change in [change(0, &["a"]), change(1, &["b", "c"]), change(2, &["d"])] {
-        model.query(&change, &[], &context).await.unwrap();
+        model.query(change, &[], &context).await.unwrap();
     }
     assert_eq!(
         bench.log.lock().unwrap().queries,
@@ -72,7 +72,7 @@ async fn only_changes_travel() {
     );
     assert!(server.requests()[2].ends_with("a|b|d"));
     let beyond = change(9, &["x"]);
-    let error = model.query(&beyond, &[], &context).await.unwrap_err();
+    let error = model.query(beyond, &[], &context).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Other("internal".to_owned()));
 }
 
@@ -82,31 +82,22 @@ async fn everything_travels_after_a_failure() {
     let bench = Bench::new();
     let mut model = bench.model(&server.url);
     let context = bench.context();
-    model
-        .query(&change(0, &["a"]), &[], &context)
-        .await
-        .unwrap();
+    model.query(change(0, &["a"]), &[], &context).await.unwrap();
     let error = model
-        .query(&change(1, &["b"]), &[], &context)
+        .query(change(1, &["b"]), &[], &context)
         .await
         .unwrap_err();
     assert_eq!(error.class, ErrorClass::BadRequest);
     assert_eq!(error.message, "status 400: no");
-    model
-        .query(&change(2, &["c"]), &[], &context)
-        .await
-        .unwrap();
+    model.query(change(2, &["c"]), &[], &context).await.unwrap();
     // an error of `query` itself
     bench.log.lock().unwrap().fail_query = vec![ErrorClass::ContextWindowExceeded.into()];
     let error = model
-        .query(&change(3, &["d"]), &[], &context)
+        .query(change(3, &["d"]), &[], &context)
         .await
         .unwrap_err();
     assert_eq!(error.class, ErrorClass::ContextWindowExceeded);
-    model
-        .query(&change(1, &["e"]), &[], &context)
-        .await
-        .unwrap();
+    model.query(change(1, &["e"]), &[], &context).await.unwrap();
     let starts: Vec<usize> = bench
         .log
         .lock()
@@ -125,23 +116,17 @@ async fn a_dropped_query_leaves_no_half_used_instance() {
     let bench = Bench::new();
     let mut model = bench.model(&server.url);
     let context = bench.context();
-    model
-        .query(&change(0, &["a"]), &[], &context)
-        .await
-        .unwrap();
+    model.query(change(0, &["a"]), &[], &context).await.unwrap();
     bench.log.lock().unwrap().stuck = true;
     let second = change(1, &["b"]);
-    let dropped = model.query(&second, &[], &context);
+    let dropped = model.query(second, &[], &context);
     assert!(
         tokio::time::timeout(Duration::from_millis(80), dropped)
             .await
             .is_err()
     );
     bench.log.lock().unwrap().stuck = false;
-    model
-        .query(&change(2, &["c"]), &[], &context)
-        .await
-        .unwrap();
+    model.query(change(2, &["c"]), &[], &context).await.unwrap();
     let log = bench.log.lock().unwrap();
     assert_eq!(log.discards, 1);
     assert_eq!(log.queries.last().unwrap(), &(0, texts(&["a", "b", "c"])));
@@ -237,7 +222,7 @@ async fn what_a_dropped_query_was_billed_is_not_lost() {
                 if asks {
                     model.ask(whole.messages.clone(), &[], &context).await
                 } else {
-                    model.query(&whole, &[], &context).await
+                    model.query(whole, &[], &context).await
                 }
             };
             let cut = tokio::time::timeout(Duration::from_millis(300), question).await;
@@ -249,10 +234,7 @@ async fn what_a_dropped_query_was_billed_is_not_lost() {
             }
         }
         // The provider asked all queries to wait, so the second one was not sent; this one gets what is left.
-        let reply = model
-            .query(&change(0, &["a"]), &[], &context)
-            .await
-            .unwrap();
+        let reply = model.query(change(0, &["a"]), &[], &context).await.unwrap();
         assert_eq!(reply.usage, Some(usage(110, Some(0.75))));
         assert_eq!(model.take_unreported_usage(), None);
     }
@@ -313,7 +295,7 @@ async fn a_broken_adapter_is_replaced_once() {
         let mut model = bench.model(&server.url);
         let context = bench.context();
         let reply = model
-            .query(&change(0, &["a", "b"]), &[], &context)
+            .query(change(0, &["a", "b"]), &[], &context)
             .await
             .unwrap();
         assert_eq!(reply.message.text(), "done");
@@ -323,10 +305,7 @@ async fn a_broken_adapter_is_replaced_once() {
             .position(|line| line == "journal fault fake")
             .unwrap();
         assert_eq!(lines[journal + 1], "warning");
-        model
-            .query(&change(2, &["c"]), &[], &context)
-            .await
-            .unwrap();
+        model.query(change(2, &["c"]), &[], &context).await.unwrap();
         let log = bench.log.lock().unwrap();
         let starts: Vec<usize> = log.queries.iter().map(|query| query.0).collect();
         assert_eq!((starts, log.discards), (vec![0, 0, 2], 1));
@@ -343,7 +322,7 @@ async fn an_adapter_that_breaks_twice_ends_the_query() {
     let mut model = bench.model(&server.url);
     let context = bench.context();
     let error = model
-        .query(&change(0, &["a"]), &[], &context)
+        .query(change(0, &["a"]), &[], &context)
         .await
         .unwrap_err();
     assert_eq!(error.class, Plugin);
@@ -352,10 +331,7 @@ async fn an_adapter_that_breaks_twice_ends_the_query() {
         "{}",
         error.message
     );
-    model
-        .query(&change(1, &["b"]), &[], &context)
-        .await
-        .unwrap();
+    model.query(change(1, &["b"]), &[], &context).await.unwrap();
     let log = bench.log.lock().unwrap();
     assert_eq!(log.discards, 2);
     assert_eq!(log.queries.last().unwrap(), &(0, texts(&["a", "b"])));
@@ -368,16 +344,10 @@ async fn a_question_does_not_touch_the_history() {
     let mut model = bench.model(&server.url);
     let context = bench.context();
     let question = |text: &str| vec![Message::new("user", text)];
-    model
-        .query(&change(0, &["a"]), &[], &context)
-        .await
-        .unwrap();
+    model.query(change(0, &["a"]), &[], &context).await.unwrap();
     let reply = model.ask(question("why?"), &[], &context).await.unwrap();
     assert_eq!(reply.message.text(), "answer");
-    model
-        .query(&change(1, &["b"]), &[], &context)
-        .await
-        .unwrap();
+    model.query(change(1, &["b"]), &[], &context).await.unwrap();
     model.ask(question("how?"), &[], &context).await.unwrap();
     let log = bench.log.lock().unwrap();
     let expected = [

@@ -145,7 +145,7 @@ impl Bench {
     /// One query with one message.
     async fn query(&self, url: &str) -> Result<Reply, ModelError> {
         let change = Change::all(vec![Message::new("user", "hi")]);
-        self.model(url).query(&change, &[], &self.context()).await
+        self.model(url).query(change, &[], &self.context()).await
     }
 
     /// One query that must fail.

@@ -234,7 +234,7 @@ async fn one_connection_serves_many_queries() {
     let mut model = bench.model(&server.url);
     for _ in 0..3 {
         let change = Change::all(vec![Message::new("user", "hi")]);
-        let reply = model.query(&change, &[], &bench.context()).await.unwrap();
+        let reply = model.query(change, &[], &bench.context()).await.unwrap();
         assert_eq!(reply.message.text(), "same");
     }
     assert!(bench.lines().iter().all(|line| !line.contains("retry")));

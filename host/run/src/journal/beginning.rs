@@ -47,7 +47,7 @@ pub fn of_fork(records: &[Record]) -> Vec<Event> {
             event if is_of_steps(event) => events.push(event.clone()),
             _ => {}
         }
-        state.apply(record.t, &record.event);
+        state.apply(record.t, record.event.clone());
     }
     events.push(Event::Reopened {
         has_ended: state.has_ended(),

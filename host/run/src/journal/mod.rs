@@ -40,7 +40,7 @@ const FORMAT_NAME: &str = "mswea-journal-";
 pub fn fold<'r>(records: impl IntoIterator<Item = &'r Record>) -> State {
     let mut state = State::default();
     for record in records {
-        state.apply(record.t, &record.event);
+        state.apply(record.t, record.event.clone());
     }
     state
 }

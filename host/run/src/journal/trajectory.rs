@@ -40,7 +40,7 @@ pub fn from_journal(records: &[Record]) -> Value {
 pub fn from_records(records: Vec<Record>) -> Value {
     let mut state = State::default();
     for record in records {
-        state.apply(record.t, &record.event);
+        state.apply(record.t, record.event);
     }
     of(state)
 }

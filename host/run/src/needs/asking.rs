@@ -28,7 +28,7 @@ pub(crate) struct LoopAsker<'a> {
 
 impl LoopAsker<'_> {
     /// Records an event; a journal that can't be written ends the run.
-    fn record(&mut self, event: &Event) -> Result<(), ModelError> {
+    fn record(&mut self, event: Event) -> Result<(), ModelError> {
         let recorded = self.recorder.write(event);
         recorded.map_err(|failed| self.cut_by(ModelFailure::Journal, failed.into()))
     }
@@ -88,7 +88,7 @@ impl LoopAsker<'_> {
         if let Err(end) = self.check_limits() {
             return Err(self.cut_by(ModelFailure::Limit, end));
         }
-        self.record(&Event::Asked {
+        self.record(Event::Asked {
             processor: processor.to_owned(),
             purpose: purpose.to_owned(),
             messages: recorded,
@@ -104,7 +104,7 @@ impl LoopAsker<'_> {
         let cost = plausible_cost(usage.and_then(|usage| self.pricing.cost(usage)));
         // If this reply reaches the limit, the check before the next query ends the run.
         let _ = self.global.charge(cost);
-        self.record(&Event::AskReply {
+        self.record(Event::AskReply {
             processor: processor.to_owned(),
             reply: reply.clone(),
             cost,
@@ -130,7 +130,7 @@ impl LoopAsker<'_> {
         }
         let failed = failure(&error, self.pricing);
         self.global.add(&failed);
-        match self.record(&failed) {
+        match self.record(failed) {
             Ok(()) => error,
             Err(unwritten) => unwritten,
         }

@@ -45,11 +45,11 @@ impl Agent {
         let Some(command) = self.salvage_command() else {
             return Ok(());
         };
-        let begun = self.record_or_apply(&Event::SalvageStarted);
+        let begun = self.record_or_apply(Event::SalvageStarted);
         let is_submitted = self.recorder.state().end == Some(End::Submitted);
         // The result is recorded before the environment is removed, which may take seconds.
         let saved = match self.save(&command, is_submitted).await {
-            Some(output) => self.record_or_apply(&Event::Salvaged { output }),
+            Some(output) => self.record_or_apply(Event::Salvaged { output }),
             None => self.give_up_salvage("SalvageStopped", "the salvage command was stopped"),
         };
         begun.and(saved)
@@ -70,7 +70,7 @@ impl Agent {
             replaced: ready.replaced.clone(),
             message: None,
         };
-        self.record_or_apply(&event).map_err(Lost::Recording)?;
+        self.record_or_apply(event).map_err(Lost::Recording)?;
         match ready.replaced {
             Some(why) => Err(Lost::Place(format!(
                 "the environment that it worked in is gone ({why})"
@@ -88,7 +88,7 @@ impl Agent {
         }
         let mut output = Output::not_executed(why);
         output.extra.insert("exception_type".into(), kind.into());
-        self.record_or_apply(&Event::Salvaged { output })
+        self.record_or_apply(Event::Salvaged { output })
     }
 
     fn salvage_command(&self) -> Option<String> {
@@ -178,9 +178,9 @@ impl Agent {
     fn record_end(&self, end: End) -> End {
         let before = self.recorder.state().messages.len();
         let submission = self.submission(&end);
-        let mut recorded = self.record(&self.ended(&end, submission, self.exit_with_images(&end)));
+        let mut recorded = self.record(self.ended(&end, submission, self.exit_with_images(&end)));
         if recorded.is_err() {
-            recorded = self.record_or_apply(&self.ended(&end, String::new(), None));
+            recorded = self.record_or_apply(self.ended(&end, String::new(), None));
         }
         self.show_messages(before);
         recorded.err().unwrap_or(end)

@@ -39,7 +39,7 @@ impl Agent {
                 return self.deny(index, &name, reason, action);
             }
         }
-        self.record(&Event::Allowed { index })
+        self.record(Event::Allowed { index })
     }
 
     /// The action with the changes of the policies so far.
@@ -66,7 +66,7 @@ impl Agent {
             Some(answer) => answer,
             None => match self.answer_to(&question).await? {
                 Some(answer) => {
-                    self.record(&Event::Confirmed {
+                    self.record(Event::Confirmed {
                         index,
                         policy: policy.to_owned(),
                         answer: answer.clone(),
@@ -115,7 +115,7 @@ impl Agent {
             action: &action,
             reason: &reason,
         });
-        self.record(&Event::Denied {
+        self.record(Event::Denied {
             index,
             policy: policy.to_owned(),
             reason,
@@ -139,7 +139,7 @@ impl Agent {
             action: &action,
             index,
         });
-        self.record(&Event::Rewritten {
+        self.record(Event::Rewritten {
             index,
             policy: policy.to_owned(),
             original,

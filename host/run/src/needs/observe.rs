@@ -86,7 +86,7 @@ impl Agent {
         self.complete(&mut messages, &outputs);
         // The first `observed` messages are in the history already.
         let messages = messages.split_off(observed.min(messages.len()));
-        self.record(&Event::Observed { messages })?;
+        self.record(Event::Observed { messages })?;
         self.show_messages(before);
         Ok(())
     }

@@ -30,7 +30,7 @@ impl Agent {
             Parsed::Actions(actions) => {
                 // The state can take the reply out of the `Arc` only if no other reference exists.
                 drop(paid);
-                self.record(&Event::Accepted { actions })?;
+                self.record(Event::Accepted { actions })?;
                 self.show_messages(before);
                 return Ok(());
             }
@@ -49,7 +49,7 @@ impl Agent {
             };
             return self.ask_again(why, &paid.reply.message.text(), Some(feedback));
         }
-        self.record(&Event::Rejected {
+        self.record(Event::Rejected {
             feedback: Some(feedback),
             code: problem.code,
             message: problem.message,

@@ -25,7 +25,7 @@ impl Agent {
         if stop.is_run_stopped() || !self.settings.has_person {
             return Err(End::Interrupted);
         }
-        self.record(&Event::Interrupted)?;
+        self.record(Event::Interrupted)?;
         stop.go_on();
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Agent {
                 return self.answered("submission", answer, Some(message));
             }
         }
-        self.record(&Event::Submitted { submission: None })
+        self.record(Event::Submitted { submission: None })
     }
 
     pub(crate) async fn ask(&mut self, question: Question) -> Result<(), End> {
@@ -199,7 +199,7 @@ impl Agent {
         message: Option<Message>,
     ) -> Result<(), End> {
         let before = self.recorder.state().messages.len();
-        self.record(&Event::Answered {
+        self.record(Event::Answered {
             question: question.to_owned(),
             answer,
             message,

@@ -21,7 +21,7 @@ impl Agent {
         if let Some(notice) = &notice {
             self.show(&Progress::Warning(notice));
         }
-        self.record(&Event::EnvironmentReady {
+        self.record(Event::EnvironmentReady {
             handle: ready.handle,
             replaced: ready.replaced,
             message: notice
@@ -45,7 +45,7 @@ impl Agent {
     pub(crate) async fn set_up(&mut self) -> Result<(), End> {
         let set_up = self.parts.executor.set_up(&self.context);
         let handle = set_up.await.map_err(|error| self.unusable(&error))?;
-        self.record(&Event::SetUpDone { handle })?;
+        self.record(Event::SetUpDone { handle })?;
         self.learn_place();
         Ok(())
     }
@@ -67,7 +67,7 @@ impl Agent {
         for message in &mut messages {
             self.find_images(message);
         }
-        self.record(&Event::Opening { messages })?;
+        self.record(Event::Opening { messages })?;
         self.show_messages(0);
         Ok(())
     }

@@ -43,7 +43,7 @@ impl Agent {
         }
         let messages = self.recorder.state().messages.len();
         self.seen = messages;
-        self.record(&Event::QueryStarted {
+        self.record(Event::QueryStarted {
             query: step,
             view: Some(View {
                 start: change.start,
@@ -51,7 +51,7 @@ impl Agent {
             }),
         })?;
         let sent = match &sampler {
-            None => self.send(&change).await.map(SampledReply::from),
+            None => self.send(change).await.map(SampledReply::from),
             Some(sampler) => self.sample(sampler, &change).await,
         };
         match sent {
@@ -126,7 +126,7 @@ impl Agent {
         self.parts.global.check()
     }
 
-    pub(super) async fn send(&mut self, change: &Change) -> Result<Reply, End> {
+    pub(super) async fn send(&mut self, change: Change) -> Result<Reply, End> {
         let time_left = self.time_left();
         let tools = self.parts.parser.tools();
         // In the other modes, the files are remembered once the user has allowed the actions.
@@ -166,14 +166,17 @@ impl Agent {
                 "the price of this model is unknown, so the cost limit can't be kept: give it with `--price in=..,out=..`, or drop the limit with `-l 0`",
             ));
         }
-        let event = Event::Reply {
+        self.record(Event::Reply {
             reply,
             cost,
             timestamp: self.context.clock.now(),
+        })?;
+        let paid = match &self.recorder.state().phase {
+            Phase::Replied(paid) => Some(paid.clone()),
+            _ => None,
         };
-        self.record(&event)?;
-        if let Event::Reply { reply, cost, .. } = &event {
-            let cost = *cost;
+        if let Some(paid) = paid {
+            let reply = &paid.reply;
             self.show(&Progress::Replied { reply, cost });
         }
         self.update_variables();
@@ -186,7 +189,7 @@ impl Agent {
     fn record_failure(&self, error: &ModelError) -> Result<(), End> {
         let failed = failure(error, &*self.parts.pricing);
         self.parts.global.add(&failed);
-        self.record(&failed)
+        self.record(failed)
     }
 
     /// Called if the run or the step had to end during a query or a question: charges the usage

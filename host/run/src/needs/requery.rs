@@ -82,7 +82,7 @@ impl Agent {
         let has_quote = feedback.is_some() && !reply.trim().is_empty();
         let quote = has_quote.then(|| Message::new("assistant", reply));
         let count = usize::from(quote.is_some()) + usize::from(feedback.is_some());
-        self.record(&Event::Rejected {
+        self.record(Event::Rejected {
             code: why.code,
             message: why.message,
             feedback,

@@ -26,7 +26,7 @@ impl Agent {
         {
             self.remember().await;
         }
-        self.record(&Event::Action {
+        self.record(Event::Action {
             index,
             action: action.clone(),
         })?;
@@ -82,7 +82,7 @@ impl Agent {
                 .insert("mswea".into(), json!({ "policies": verdicts }));
         }
         // A submission that can't be recorded is not lost for that.
-        self.record_or_apply(&Event::Output {
+        self.record_or_apply(Event::Output {
             index,
             output: output.clone(),
             timestamp: self.context.clock.now(),

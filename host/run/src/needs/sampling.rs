@@ -64,8 +64,8 @@ impl Agent {
         messages.push(Message::new("user", said.as_str()));
         // The proposals may have reached a limit.
         self.check_limits()?;
-        let mut reply = self.send(&Change::all(messages)).await?;
-        // The discussion is not part of the next view.
+        let mut reply = self.send(Change::all(messages)).await?;
+        // The next view does not have the discussion.
         self.lose_view();
         note(&mut reply, json!({"colleagues": said}));
         Ok(reply.into())

@@ -72,7 +72,7 @@ fn no_reply() -> ModelError {
 
 #[async_trait]
 impl Model for Recorded {
-    async fn query(&mut self, _: &Change, _: &[Tool], _: &Context) -> Result<Reply, ModelError> {
+    async fn query(&mut self, _: Change, _: &[Tool], _: &Context) -> Result<Reply, ModelError> {
         Err(no_reply())
     }
 

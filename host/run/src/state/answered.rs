@@ -17,7 +17,7 @@ impl State {
         }
     }
 
-    pub(super) fn answer(&mut self, question: &str, answer: &Answer, message: Option<&Message>) {
+    pub(super) fn answer(&mut self, question: &str, answer: &Answer, message: Option<Message>) {
         self.is_interrupted = false;
         if let Answer::Act { command } = answer {
             self.join(message);
@@ -34,7 +34,7 @@ impl State {
         match answer {
             Answer::Say { text } => {
                 self.withdraw();
-                self.say(Some(&Message::new("user", text.as_str())));
+                self.say(Some(Message::new("user", text.as_str())));
             }
             Answer::Yes if question == "actions" => self.confirm(&[]),
             Answer::EditAll { commands } => self.confirm(commands),

@@ -13,8 +13,9 @@ use crate::submission::submission;
 use mswea_core::{Action, End, Event, Message, Object, Reply, TOOL_STATE, exit_message};
 
 impl State {
-    /// Applies one event, which was recorded at `t` (Unix seconds).
-    pub fn apply(&mut self, t: f64, event: &Event) {
+    /// Applies one event, which was recorded at `t` (Unix seconds). What the state keeps of the event is
+    /// moved, because copies of a reply or an output would cost more than the rest of a step's events.
+    pub fn apply(&mut self, t: f64, event: Event) {
         if matches!(
             event,
             Event::ShadowDiverged { .. } | Event::ShadowEnded { .. }
@@ -32,7 +33,7 @@ impl State {
         self.last = Some(t);
     }
 
-    fn change(&mut self, t: f64, event: &Event) {
+    fn change(&mut self, t: f64, event: Event) {
         match event {
             Event::RunStarted { .. } | Event::RunResumed { .. } | Event::Reopened { .. } => {
                 self.begin(event);
@@ -40,7 +41,7 @@ impl State {
             Event::EnvironmentReady { .. } | Event::SetUpDone { .. } => self.prepare(event),
             Event::Opening { messages } => {
                 self.messages.clear();
-                self.join(messages.iter());
+                self.join(messages);
                 self.is_opened = true;
             }
             Event::Message { message } => self.tell(message),
@@ -56,10 +57,10 @@ impl State {
                 ..
             } => {
                 self.account.questions = self.account.questions.saturating_add(1);
-                self.answers.ask(processor, messages);
+                self.answers.ask(&processor, &messages);
             }
             Event::AskReply { reply, cost, .. } => {
-                self.account.charge(reply.usage.as_ref(), *cost, true);
+                self.account.charge(reply.usage.as_ref(), cost, true);
                 self.answers.answer(reply);
             }
             Event::Allowed { index }
@@ -67,11 +68,11 @@ impl State {
             | Event::Action { index, .. }
             | Event::Output { index, .. }
             | Event::Rewritten { index, .. }
-            | Event::Denied { index, .. } => self.act(t, *index, event),
+            | Event::Denied { index, .. } => self.act(t, index, event),
             Event::Observed { messages } => {
-                self.join(messages.iter());
+                self.join(messages);
                 if let Phase::Acting(step) = std::mem::take(&mut self.phase) {
-                    self.join(step.said.iter());
+                    self.join(step.said);
                 }
             }
             Event::Interrupted => self.interrupt(),
@@ -79,9 +80,9 @@ impl State {
                 question,
                 answer,
                 message,
-            } => self.answer(question, answer, message.as_ref()),
+            } => self.answer(&question, &answer, message),
             Event::PluginFault { plugin, message } => {
-                self.faults.push((plugin.clone(), message.clone()));
+                self.faults.push((plugin, message));
             }
             Event::ShadowDiverged { .. } | Event::ShadowEnded { .. } => {}
             Event::Submitted { .. }
@@ -92,7 +93,7 @@ impl State {
         }
     }
 
-    fn begin(&mut self, event: &Event) {
+    fn begin(&mut self, event: Event) {
         match event {
             Event::RunStarted {
                 run_id,
@@ -105,9 +106,9 @@ impl State {
                 ..
             } => {
                 self.is_version_1 = format == "mswea-journal-1";
-                self.run_id.clone_from(run_id);
-                self.task.clone_from(task);
-                self.parent.clone_from(parent);
+                self.run_id = run_id;
+                self.task = task;
+                self.parent = parent;
                 self.describe(host_version, config, plugins);
             }
             Event::RunResumed {
@@ -118,15 +119,15 @@ impl State {
                 self.describe(host_version, config, plugins);
                 self.reopen(self.has_ended());
             }
-            Event::Reopened { has_ended } => self.reopen(*has_ended),
+            Event::Reopened { has_ended } => self.reopen(has_ended),
             _ => {}
         }
     }
 
-    fn describe(&mut self, host_version: &str, config: &Value, plugins: &Value) {
-        host_version.clone_into(&mut self.host_version);
-        self.config.clone_from(config);
-        self.plugins.clone_from(plugins);
+    fn describe(&mut self, host_version: String, config: Value, plugins: Value) {
+        self.host_version = host_version;
+        self.config = config;
+        self.plugins = plugins;
     }
 
     /// Removes an earlier end, and resets operations that the end of the process has aborted.
@@ -165,7 +166,7 @@ impl State {
         }
     }
 
-    fn prepare(&mut self, event: &Event) {
+    fn prepare(&mut self, event: Event) {
         let environment = &mut self.environment;
         match event {
             Event::EnvironmentReady {
@@ -173,14 +174,14 @@ impl State {
                 replaced,
                 message,
             } => {
-                environment.handle.clone_from(handle);
+                environment.handle = handle;
                 environment.is_ready = true;
                 environment.is_set_up &= replaced.is_none();
-                self.say(message.as_ref());
+                self.say(message);
             }
             Event::SetUpDone { handle } => {
                 if !handle.is_null() {
-                    environment.handle.clone_from(handle);
+                    environment.handle = handle;
                 }
                 environment.is_set_up = true;
             }
@@ -190,21 +191,21 @@ impl State {
 
     /// Adds a message of the host or of the user. If there is an open step, its remaining actions
     /// do not run, and the message follows its observations.
-    pub(super) fn say(&mut self, message: Option<&Message>) {
+    pub(super) fn say(&mut self, message: Option<Message>) {
         let Some(message) = message else {
             return;
         };
         match &mut self.phase {
             Phase::Acting(step) => {
                 step.is_cut = true;
-                step.said.push(message.clone());
+                step.said.push(message);
             }
             _ => self.join([message]),
         }
     }
 
     /// A message of a journal of version 1, where each has an event of its own.
-    fn tell(&mut self, message: &Message) {
+    fn tell(&mut self, message: Message) {
         self.join([message]);
         match &mut self.phase {
             Phase::Acting(step) => step.observed += 1,
@@ -213,10 +214,10 @@ impl State {
         }
     }
 
-    fn query(&mut self, event: &Event) {
+    fn query(&mut self, event: Event) {
         match event {
             Event::QueryStarted { query, .. } => {
-                self.account.queries = *query;
+                self.account.queries = query;
                 self.stable = self.messages.len();
                 // A journal of version 1 has no other events for these messages.
                 self.is_opened = true;
@@ -228,14 +229,14 @@ impl State {
                 cost,
                 timestamp,
             } => {
-                self.account.charge(reply.usage.as_ref(), *cost, true);
-                if is_counted_before(reply) {
+                self.account.charge(reply.usage.as_ref(), cost, true);
+                if is_counted_before(&reply) {
                     self.account.questions = self.account.questions.saturating_sub(1);
                 }
                 self.phase = Phase::Replied(Arc::new(PaidReply {
-                    reply: reply.clone(),
-                    cost: plausible_cost(*cost),
-                    timestamp: *timestamp,
+                    reply,
+                    cost: plausible_cost(cost),
+                    timestamp,
                 }));
             }
             Event::Accepted { actions } => self.accept(actions),
@@ -243,21 +244,21 @@ impl State {
             Event::QueryFailed {
                 usage, cost, class, ..
             } => {
-                if is_filtered(class) {
+                if is_filtered(&class) {
                     // Only under SWE-agent's rules the run goes on then, with a further query.
                     self.account.format_errors = self.account.format_errors.saturating_add(1);
                     if self.phase == Phase::Querying {
                         self.phase = Phase::Idle;
                     }
                 }
-                self.account.charge(usage.as_ref(), *cost, false);
+                self.account.charge(usage.as_ref(), cost, false);
                 self.answers.forget_open();
             }
             _ => {}
         }
     }
 
-    fn reject(&mut self, event: &Event) {
+    fn reject(&mut self, event: Event) {
         let Event::Rejected {
             code,
             message,
@@ -269,7 +270,7 @@ impl State {
             return;
         };
         if let Some(requery) = requery {
-            self.ask_again(requery, feedback.as_ref(), *is_fault);
+            self.ask_again(requery, feedback, is_fault);
             return;
         }
         // In a journal of version 1, a reply may be rejected a second time, because of the
@@ -286,8 +287,8 @@ impl State {
             (Some(feedback), _) => self.join([feedback]),
             (None, Phase::Replied(paid)) => {
                 self.phase = Phase::Rejected {
-                    code: code.clone(),
-                    message: message.clone(),
+                    code,
+                    message,
                     paid,
                 };
             }
@@ -295,7 +296,7 @@ impl State {
         }
     }
 
-    fn act(&mut self, t: f64, index: usize, event: &Event) {
+    fn act(&mut self, t: f64, index: usize, event: Event) {
         let Phase::Acting(step) = &mut self.phase else {
             return;
         };
@@ -307,14 +308,14 @@ impl State {
             Event::Confirmed { policy, answer, .. } => {
                 let action = slot.judged().clone();
                 slot.confirmations.push(Confirmation {
-                    policy: policy.clone(),
+                    policy,
                     action,
-                    answer: answer.clone(),
+                    answer,
                 });
             }
             Event::Action { action, .. } => {
-                if *action != slot.action {
-                    slot.rewritten = Some(action.clone());
+                if action != slot.action {
+                    slot.rewritten = Some(action);
                 }
                 slot.stage = Stage::Running;
                 self.command_begun = t;
@@ -324,14 +325,14 @@ impl State {
             } => {
                 if slot.stage == Stage::Running {
                     self.execution_seconds += (t - self.command_begun).max(0.0);
-                    self.timeouts = timeouts(self.timeouts, output);
+                    self.timeouts = timeouts(self.timeouts, &output);
                 }
-                slot.stage = Stage::Done(Box::new((output.clone(), *timestamp)));
-                self.submission = submission(output);
+                self.submission = submission(&output);
                 if let Some(Value::Object(state)) = output.extra.get(TOOL_STATE) {
                     self.tool_state.clone_from(state);
                 }
                 self.environment.is_gone = output.says_environment_gone();
+                slot.stage = Stage::Done(Box::new((output, timestamp)));
             }
             Event::Rewritten {
                 policy,
@@ -345,29 +346,29 @@ impl State {
                     "original": original.command,
                     "executed": action.command,
                 }));
-                slot.rewritten = Some(action.clone());
+                slot.rewritten = Some(action);
             }
-            Event::Denied { policy, reason, .. } => slot.deny(policy, reason),
+            Event::Denied { policy, reason, .. } => slot.deny(&policy, &reason),
             _ => {}
         }
     }
 
-    fn close(&mut self, event: &Event) {
+    fn close(&mut self, event: Event) {
         match event {
             Event::Submitted { submission } => {
                 if submission.is_some() {
-                    self.submission.clone_from(submission);
+                    self.submission = submission;
                 }
                 self.end = Some(End::Submitted);
             }
             Event::Ending { end } => {
                 self.environment.is_gone |= matches!(end, End::Environment { .. });
-                self.end = Some(end.clone());
+                self.end = Some(end);
             }
             Event::SalvageStarted => self.salvaging = Salvaging::Begun,
             Event::Salvaged { output } => {
                 self.salvaging = Salvaging::Over;
-                self.salvage = Some(output.clone());
+                self.salvage = Some(output);
             }
             Event::RunEnded {
                 exit_status,
@@ -382,30 +383,29 @@ impl State {
                 // On a full disk the end may be recorded twice, the second time without the
                 // submission.
                 let earlier = self.ended.take().map(|ended| ended.submission);
-                let submission = match (submission.as_str(), &earlier) {
-                    ("", Some(earlier)) => earlier,
+                let submission = match earlier {
+                    Some(earlier) if submission.is_empty() => earlier,
                     _ => submission,
                 };
-                self.ended = Some(Ending {
-                    exit_status: exit_status.clone(),
-                    submission: submission.clone(),
-                    extra: extra.clone(),
-                });
                 // In a journal of version 1, the exit message is in the history already.
                 if self.messages.last().is_none_or(|last| last.role != "exit") {
                     let error = extra.get("message").and_then(Value::as_str);
-                    let exit = || exit_message(exit_status, submission, error);
-                    let exit = message.clone().unwrap_or_else(exit);
+                    let exit = || exit_message(&exit_status, &submission, error);
+                    let exit = message.unwrap_or_else(exit);
                     self.messages.push(Arc::new(exit));
                 }
+                self.ended = Some(Ending {
+                    exit_status,
+                    submission,
+                    extra,
+                });
             }
             _ => {}
         }
     }
 
-    pub(super) fn join<'m>(&mut self, messages: impl IntoIterator<Item = &'m Message>) {
-        let messages = messages.into_iter().cloned().map(Arc::new);
-        self.messages.extend(messages);
+    pub(super) fn join(&mut self, messages: impl IntoIterator<Item = Message>) {
+        self.messages.extend(messages.into_iter().map(Arc::new));
     }
 }
 

@@ -18,8 +18,8 @@ impl State {
     /// Takes the reply back, and asks the model again.
     pub(super) fn ask_again(
         &mut self,
-        requery: &Requery,
-        feedback: Option<&Message>,
+        requery: Requery,
+        feedback: Option<Message>,
         is_fault: bool,
     ) {
         let (base, question) = match std::mem::take(&mut self.phase) {
@@ -41,14 +41,14 @@ impl State {
             false => 0,
         };
         match feedback {
-            Some(feedback) => self.join(requery.quote.iter().chain([feedback])),
-            // The same question is asked once more.
+            Some(feedback) => self.join(requery.quote.into_iter().chain([feedback])),
+            // The same question once more.
             None => self.messages.extend(question),
         }
         self.question = (self.messages.len() > base).then_some(base);
     }
 
-    pub(super) fn accept(&mut self, actions: &[Action]) {
+    pub(super) fn accept(&mut self, actions: Vec<Action>) {
         let format_errors = std::mem::take(&mut self.account.format_errors);
         self.parser_faults = 0;
         let Phase::Replied(paid) = std::mem::take(&mut self.phase) else {
@@ -56,13 +56,14 @@ impl State {
         };
         let paid = Arc::try_unwrap(paid).unwrap_or_else(|paid| (*paid).clone());
         let base = self.question.take().unwrap_or(self.messages.len());
+        let unused = unused_calls(&paid.reply, &actions);
+        let message = accepted_message(paid.reply, &actions, paid.cost, paid.timestamp);
         let step = OpenStep {
             base,
             question: self.cut(base),
             format_errors,
-            ..OpenStep::new(unused_calls(&paid.reply, actions), actions)
+            ..OpenStep::new(unused, actions)
         };
-        let message = accepted_message(paid.reply, actions, paid.cost, paid.timestamp);
         self.messages.push(Arc::new(message));
         if !step.unused.is_empty() || !step.slots.is_empty() {
             self.phase = Phase::Acting(step);

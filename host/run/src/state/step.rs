@@ -80,9 +80,9 @@ pub enum Stage {
 
 impl OpenStep {
     /// A step with these actions.
-    pub fn new(unused: Vec<Action>, actions: &[Action]) -> Self {
-        let slots = actions.iter().map(|action| Slot {
-            action: action.clone(),
+    pub fn new(unused: Vec<Action>, actions: Vec<Action>) -> Self {
+        let slots = actions.into_iter().map(|action| Slot {
+            action,
             ..Slot::default()
         });
         Self {
@@ -98,7 +98,7 @@ impl OpenStep {
             command: command.to_owned(),
             ..Action::default()
         };
-        let mut step = Self::new(Vec::new(), &[action]);
+        let mut step = Self::new(Vec::new(), vec![action]);
         for slot in &mut step.slots {
             slot.stage = Stage::Allowed;
         }

@@ -38,7 +38,7 @@ impl Curious {
 
 #[async_trait]
 impl Model for Curious {
-    async fn query(&mut self, _: &Change, _: &[Tool], _: &Context) -> Result<Reply, ModelError> {
+    async fn query(&mut self, _: Change, _: &[Tool], _: &Context) -> Result<Reply, ModelError> {
         if self.query_hangs {
             self.hang().await;
         }

@@ -82,7 +82,7 @@ pub(super) fn watch(agent: &Agent, before: State, journal: Arc<MemoryJournal>) {
         let (state, taken) = &mut *folded;
         let records = journal.records();
         for record in from_disk(&records[*taken..]) {
-            state.apply(record.t, &record.event);
+            state.apply(record.t, record.event.clone());
         }
         *taken = records.len();
         assert_eq!(living, state, "{:?}", records.last());

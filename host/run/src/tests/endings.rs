@@ -203,7 +203,7 @@ fn time_between_two_processes_is_not_the_run_s() {
         (500.0, query()),
         (505.0, query()),
     ] {
-        state.apply(t, &event);
+        state.apply(t, event);
     }
     assert_eq!(state.account.elapsed(507.0), 17.0);
 }

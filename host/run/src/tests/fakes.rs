@@ -14,11 +14,11 @@ pub(super) struct Script {
 impl Model for Script {
     async fn query(
         &mut self,
-        change: &Change,
+        change: Change,
         _: &[Tool],
         context: &Context,
     ) -> Result<Reply, ModelError> {
-        self.views.lock().unwrap().push(change.clone());
+        self.views.lock().unwrap().push(change);
         let next = self.replies.pop_front().expect("the script is long enough");
         let (kind, rest) = next.split_once(':').unwrap();
         let usage = Some(Usage {

@@ -220,11 +220,11 @@ pub(super) fn forks_the_same(records: &[Record], place: &str) {
         if whole.submission.is_some() {
             continue;
         }
-        whole.apply(0.0, &resumed());
+        whole.apply(0.0, resumed());
         let mut forked = State::default();
-        forked.apply(0.0, &started());
+        forked.apply(0.0, started());
         for event in of_fork(part) {
-            forked.apply(0.0, &event);
+            forked.apply(0.0, event);
         }
         assert!(!forked.environment.is_ready, "{place}, step {step}");
         assert_eq!(of_steps(forked), of_steps(whole), "{place}, step {step}");

@@ -58,7 +58,7 @@ impl JournalRunBuilder {
     }
 
     fn take(&mut self, t: f64, event: Event) {
-        self.state.apply(t, &event);
+        self.state.apply(t, event.clone());
         let is_accepted = matches!(event, Event::Accepted { .. });
         for message in self.state.messages.drain(..) {
             let is_observation = matches!(message.role.as_str(), "tool" | "user");
