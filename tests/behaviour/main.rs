@@ -95,6 +95,7 @@ mod trainers;
 mod traps;
 mod trust;
 mod typed_ahead;
+mod verified;
 mod views;
 mod watchdog;
 mod workers;

@@ -6,6 +6,8 @@
 //! has its result; an event that nothing in the replayed run corresponds to is left out. The limits
 //! have no effect: the record says where they ended the run.
 
+mod checks;
+mod opening;
 mod recorded;
 
 use std::sync::Arc;
@@ -17,9 +19,11 @@ use crate::global::GlobalAccount;
 use crate::journal::Record;
 use crate::next::{Need, next};
 use crate::settings::{RunLimits, RunSettings};
-use crate::state::{Phase, Stage};
+use crate::state::{Phase, Stage, State};
+pub use checks::{Contradiction, ReplayPlan};
 use mswea_core::{
     Action, End, Event, HttpRequest, Message, ModelError, Output, Progress, Tool, View,
+    exit_message,
 };
 use recorded::Recorded;
 
@@ -36,6 +40,10 @@ pub struct ReplayEnd {
     pub request: Option<Result<HttpRequest, String>>,
     /// Why it did not go on to the end of the record.
     pub stopped: Option<String>,
+    /// The first value of the record that does not follow from what is recorded before it.
+    pub contradiction: Option<Contradiction>,
+    /// What was not compared, and why.
+    pub remarks: Vec<String>,
 }
 
 /// Why a replay can't go on.
@@ -48,12 +56,19 @@ struct Replayer {
     view: Vec<Message>,
     /// The record is of version 1, whose messages have events of their own.
     is_version_1: bool,
+    plan: ReplayPlan,
+    /// Why the first messages may have been made with another config.
+    doubt: Option<&'static str>,
+    /// The fold of the record so far.
+    folded: State,
+    contradiction: Option<Contradiction>,
+    remarks: Vec<String>,
 }
 
 impl Agent {
     /// Does a recorded run once more. The agent is a new one, and the record has the whole run; of the
-    /// agent's parts, executor and person do nothing, and the model only drafts its last request, if `drafts` is set.
-    pub async fn replay(mut self, records: &[Record], drafts: bool) -> ReplayEnd {
+    /// agent's parts, executor and person do nothing, and the model only drafts its last request, if the plan says so.
+    pub async fn replay(mut self, records: &[Record], plan: ReplayPlan) -> ReplayEnd {
         let recorded = Recorded::default();
         self.settings = RunSettings {
             limits: RunLimits::default(),
@@ -68,10 +83,15 @@ impl Agent {
             recorded,
             view: Vec::new(),
             is_version_1: false,
+            plan,
+            doubt: opening::doubt(records),
+            folded: State::default(),
+            contradiction: None,
+            remarks: Vec::new(),
         };
         let stopped = replayer.play(records).await.err();
         let mut end = replayer.conclude(stopped);
-        if drafts && end.stopped.is_none() {
+        if plan.drafts && end.stopped.is_none() {
             let drafted = model.draft(end.view.clone(), &end.tools).await;
             end.request = drafted.map_err(|error| error.message).transpose();
         }
@@ -86,12 +106,32 @@ impl Replayer {
                 return Err("it was interrupted".to_owned());
             }
             let rest = &records[position + 1..];
+            self.check(record);
             match &record.event {
                 Event::Message { message } => self.tell(message, &record.event, rest).await?,
                 event => self.take(event).await?,
             }
+            self.folded.apply(record.t, &record.event);
         }
         Ok(())
+    }
+
+    fn check(&mut self, record: &Record) {
+        if self.plan.is_whole && self.contradiction.is_none() {
+            let rules = self.agent.settings.rules;
+            self.contradiction = checks::contradiction(&self.folded, rules, record);
+        }
+    }
+
+    async fn open(&mut self, messages: &[Message], event: &Event) -> Result<(), Stopped> {
+        if !self.plan.is_whole {
+            return self.copy(event);
+        }
+        let again = opening::open_again(&self.agent, messages, self.doubt).await;
+        self.remarks.extend(again.remark);
+        self.copy(&Event::Opening {
+            messages: again.messages,
+        })
     }
 
     async fn take(&mut self, event: &Event) -> Result<(), Stopped> {
@@ -113,9 +153,8 @@ impl Replayer {
                 self.set_up()
             }
             Event::SetUpDone { .. } => self.set_up(),
-            Event::Opening { .. } | Event::Retry { .. } | Event::Answered { .. } => {
-                self.copy(event)
-            }
+            Event::Opening { messages } => self.open(messages, event).await,
+            Event::Retry { .. } | Event::Answered { .. } => self.copy(event),
             Event::QueryStarted { query, .. } => self.query(*query).await,
             Event::Reply { .. } | Event::QueryFailed { .. } | Event::AskReply { .. } => {
                 self.reply(event)
@@ -379,8 +418,27 @@ impl Replayer {
         let has_submitted = self.agent.recorder.state().end == Some(End::Submitted);
         match submits && !has_submitted {
             true => Err("the replayed run has not submitted where the recorded run has".to_owned()),
-            false => self.copy(event),
+            false => self.copy(&self.with_exit(event)),
         }
+    }
+
+    /// The end with the exit message that belongs to its values, if another one is recorded.
+    fn with_exit(&self, event: &Event) -> Event {
+        let mut event = event.clone();
+        if let Event::RunEnded {
+            exit_status,
+            submission,
+            extra,
+            message: Some(message),
+            ..
+        } = &mut event
+            && self.plan.is_whole
+        {
+            let error = extra.get("message").and_then(Value::as_str);
+            *message = exit_message(exit_status, submission, error);
+            self.agent.find_images(message);
+        }
+        event
     }
 
     /// The action as the policies have left it.
@@ -428,6 +486,8 @@ impl Replayer {
             tools: self.agent.parts.parser.tools().to_vec(),
             request: None,
             stopped: stopped.or_else(|| self.recorded.unknown_question()),
+            contradiction: self.contradiction,
+            remarks: self.remarks,
         }
     }
 }

@@ -150,6 +150,15 @@ impl Earlier {
         foreign::is_trajectory(path)
     }
 
+    /// Whether nothing will be sent or run ([`Earlier::to_replay`]).
+    pub fn is_replay(&self) -> bool {
+        self.is_replay
+    }
+
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.is_foreign
+    }
+
     /// What is not recorded of the run, in words; none if it has a journal.
     pub fn lacks(&self) -> Option<String> {
         self.is_foreign.then(|| {
@@ -410,9 +419,9 @@ fn of_journal(path: &Path, error: JournalError) -> EarlierError {
         JournalError::Line { line: 1, .. } if !trust::begins_as_journal(path) => {
             EarlierError::NoJournal { journal }
         }
-        error @ (JournalError::Io { .. } | JournalError::Locked { .. }) => {
-            EarlierError::Unreadable(error)
-        }
+        error @ (JournalError::Io { .. }
+        | JournalError::Unwritable { .. }
+        | JournalError::Locked { .. }) => EarlierError::Unreadable(error),
         error => EarlierError::Damaged { journal, error },
     }
 }

@@ -3,11 +3,8 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 
-use super::read::{ParsedLine, parsed};
+use super::read::{LONGEST_LINE, ParsedLine, parsed, too_long};
 use super::{JournalError, Record};
-
-/// The longest line that is read. A file may be a hole of any length, which a command of the model has made.
-pub const LONGEST_LINE: u64 = 256 << 20;
 
 /// How far a journal was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,10 +64,7 @@ impl JournalFollower {
                 if (bytes as u64) < longest {
                     return Ok(());
                 }
-                return Err(JournalError::Line {
-                    line,
-                    reason: format!("it is longer than {} MiB", longest >> 20),
-                });
+                return Err(too_long(line, longest));
             };
             match parsed(text, expected, line)? {
                 ParsedLine::Event(record) => take(self.len, record),

@@ -104,3 +104,18 @@ fn an_older_one_has_steps_without_actions() {
     assert_eq!((state.messages.len(), state.account.queries), (5, 2));
     assert!(state.step().is_none());
 }
+
+#[test]
+fn calls_with_the_same_id_have_their_answers_in_turn() {
+    let (_, trajectory) = recorded()
+        .into_iter()
+        .find(|(name, _)| name.ends_with("/toolcall_ids.json"))
+        .unwrap();
+    let records = records_from_trajectory(&trajectory, "mini").unwrap();
+    let outputs = records.iter().filter_map(|it| match &it.event {
+        Event::Output { output, .. } => Some(output.output.trim()),
+        _ => None,
+    });
+    let outputs: Vec<&str> = outputs.take(4).collect();
+    assert_eq!(outputs, ["1", "2", "3", "4"]);
+}
