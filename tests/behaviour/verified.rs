@@ -282,16 +282,9 @@ fn what_is_before_a_damaged_line_can_be_used() {
     let server = Server::start(Scenario::always(Turn::commands(&[
         "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo again",
     ])));
-    let fork = [
-        "fork",
-        "copy.events.jsonl",
-        "--at",
-        "3",
-        "--no-workspace",
-        "-o",
-        "f.json",
-    ];
-    let forked = Host::after(&run).server(&server).args(fork).run().expect(0);
+    let fork = ["fork", "copy.events.jsonl", "--at", "3", "--no-workspace"];
+    let forked = Host::after(&run).args(fork).args(["-o", "f.json"]);
+    let forked = forked.args(["--base-url", &server.url()]).run().expect(0);
     assert_eq!(forked.stdout, "again\n");
 }
 

@@ -23,7 +23,6 @@ use crate::state::{Phase, Stage, State};
 pub use checks::{Contradiction, ReplayPlan};
 use mswea_core::{
     Action, End, Event, HttpRequest, Message, ModelError, Output, Progress, Tool, View,
-    exit_message,
 };
 use recorded::Recorded;
 
@@ -173,7 +172,9 @@ impl Replayer {
             | Event::Submitted { .. } => self.if_needed(event).await,
             Event::Action { index, action } => self.action(*index, action, event).await,
             Event::Output { index, output, .. } => self.output(*index, output).await,
-            Event::Observed { .. } => self.observe().await,
+            Event::Observed { messages } => {
+                self.observe(messages.is_empty().then_some(event)).await
+            }
             Event::RunEnded { exit_status, .. } => self.end(exit_status, event).await,
             // The first three are made anew with what they belong to.
             Event::Asked { .. }
@@ -361,12 +362,19 @@ impl Replayer {
         }
     }
 
-    async fn observe(&mut self) -> Result<(), Stopped> {
+    /// `none` is an observation without messages: a trajectory may not hold the outputs before a submission.
+    async fn observe(&mut self, none: Option<&Event>) -> Result<(), Stopped> {
         loop {
-            match self.need() {
-                Need::Observe => return self.meet(Need::Observe).await,
-                Need::Run(index) => return Err(self.did_not_run(index, None)),
-                need @ (Need::Judge(_) | Need::Skip(..) | Need::Submit) => self.meet(need).await?,
+            let submits = self.agent.recorder.state().submission.is_some();
+            match (self.need(), none) {
+                (Need::Observe, Some(event)) if submits && !self.plan.is_whole => {
+                    return self.copy(event);
+                }
+                (Need::Observe, _) => return self.meet(Need::Observe).await,
+                (Need::Run(index), _) => return Err(self.did_not_run(index, None)),
+                (need @ (Need::Judge(_) | Need::Skip(..) | Need::Submit), _) => {
+                    self.meet(need).await?
+                }
                 _ => return Ok(()),
             }
         }
@@ -394,7 +402,7 @@ impl Replayer {
         match self.need() {
             need @ Need::Parse(_) => self.meet(need).await,
             _ if is_cut => self.copy(event),
-            Need::Observe | Need::Submit => self.observe().await,
+            Need::Observe | Need::Submit => self.observe(None).await,
             // The end of the run, which is recorded later, has cut the step.
             Need::Run(_) | Need::Judge(_) | Need::Finish(_) => {
                 let end = End::Interrupted;
@@ -418,27 +426,9 @@ impl Replayer {
         let has_submitted = self.agent.recorder.state().end == Some(End::Submitted);
         match submits && !has_submitted {
             true => Err("the replayed run has not submitted where the recorded run has".to_owned()),
-            false => self.copy(&self.with_exit(event)),
+            false if self.plan.is_whole => self.copy(&checks::with_exit(&self.agent, event)),
+            false => self.copy(event),
         }
-    }
-
-    /// The end with the exit message that belongs to its values, if another one is recorded.
-    fn with_exit(&self, event: &Event) -> Event {
-        let mut event = event.clone();
-        if let Event::RunEnded {
-            exit_status,
-            submission,
-            extra,
-            message: Some(message),
-            ..
-        } = &mut event
-            && self.plan.is_whole
-        {
-            let error = extra.get("message").and_then(Value::as_str);
-            *message = exit_message(exit_status, submission, error);
-            self.agent.find_images(message);
-        }
-        event
     }
 
     /// The action as the policies have left it.

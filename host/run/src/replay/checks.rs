@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
+use crate::agent::Agent;
 use crate::journal::Record;
 use crate::rules::AgentRules;
 use crate::state::{Phase, State};
-use mswea_core::{End, Event};
+use mswea_core::{End, Event, exit_message};
 
 /// Sums of costs that differ less are the same.
 const SAME_COST: f64 = 1e-9;
@@ -104,6 +105,24 @@ fn end(before: &State, rules: AgentRules, event: &Event) -> Vec<(&'static str, V
         ("cost", json!(cost), json!(known)),
     ]);
     pairs
+}
+
+/// An end with the exit message that belongs to its values, if another one is recorded.
+pub(super) fn with_exit(agent: &Agent, event: &Event) -> Event {
+    let mut event = event.clone();
+    if let Event::RunEnded {
+        exit_status,
+        submission,
+        extra,
+        message: Some(message),
+        ..
+    } = &mut event
+    {
+        let error = extra.get("message").and_then(Value::as_str);
+        *message = exit_message(exit_status, submission, error);
+        agent.find_images(message);
+    }
+    event
 }
 
 fn is_unannounced(rules: AgentRules, exit_status: &str) -> bool {
