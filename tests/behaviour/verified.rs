@@ -197,7 +197,16 @@ fn the_first_messages_may_be_of_another_machine() {
 
 #[test]
 fn a_replay_needs_neither_a_price_nor_a_key() {
-    for name in ["toolcall_ids", "toolcall_submit_inside_default_agent"] {
+    for name in [
+        "toolcall_ids",
+        "toolcall_submit_inside_default_agent",
+        "limit_cost",
+        "limit_cost_unknown",
+        "format_billed",
+        "anthropic_key",
+        "key_in_kwargs",
+        "responses_key",
+    ] {
         let (host, _) = of_mini(Host::new(), name, "http://127.0.0.1:9");
         let same = host.args(["replay", "mini.traj.json", "--verify"]).run();
         same.expect(0);
@@ -298,7 +307,7 @@ fn something_else_in_the_place_of_a_journal_is_named() {
                 let made = std::process::Command::new("mkfifo").arg(path).status();
                 assert!(made.unwrap().success());
             },
-            "is not a plain file",
+            "is no plain file",
         ),
         (|path| fs::create_dir(path).unwrap(), "is a folder"),
         (

@@ -159,7 +159,7 @@ pub(super) fn journals_of(path: &Path) -> Result<Vec<PathBuf>, String> {
         return match fault(path) {
             // The reader says so.
             None | Some(PathFault::Missing) => Ok(vec![path.to_owned()]),
-            Some(fault) => Err(format!("the journal `{shown}` {fault}")),
+            Some(fault) => Err(format!("can't read the journal `{shown}`: it {fault}")),
         };
     }
     // The trajectory itself may be missing.
@@ -193,7 +193,7 @@ impl fmt::Display for PathFault {
             Self::Missing => f.write_str("does not exist"),
             Self::Dangling => f.write_str("is a link that leads nowhere"),
             Self::Folder => f.write_str("is a folder"),
-            Self::NotPlain => f.write_str("is not a plain file"),
+            Self::NotPlain => f.write_str("is no plain file"),
             Self::Unreadable(error) => write!(f, "can't be read: {error}"),
         }
     }
