@@ -83,15 +83,15 @@ pub async fn replay(
     mut job: Job<'_>,
     front: Arc<dyn Front>,
     stop: Stop,
-    use_of_it: ReplayUse,
+    purpose: ReplayUse,
 ) -> Result<Replay, SetupError> {
     let is_journal = job.from.as_ref().is_some_and(|it| !it.is_foreign());
     let records = job.from.as_mut().map(Earlier::take_records);
     let context = Context::new(front, Arc::new(MemoryJournal::new()), stop);
     let agent = runtime.prepare(job, context, Arc::new(Nobody), &[]).await?;
     let plan = ReplayPlan {
-        drafts: use_of_it == ReplayUse::Draft,
-        is_whole: use_of_it == ReplayUse::Verify && is_journal,
+        drafts: purpose == ReplayUse::Draft,
+        is_whole: purpose == ReplayUse::Verify && is_journal,
     };
     let ReplayEnd {
         messages,
@@ -217,9 +217,9 @@ fn trajectory_difference(written: &Value, made: &Value) -> Option<Difference> {
 /// What a replay is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayUse {
-    /// To compare it with its record.
+    /// To compare it with its record: the first messages and the end of a journal are made anew, too.
     Verify,
-    /// To show what the last query was sent for.
+    /// To show the last query: the first messages and the end are copied.
     Show,
     /// As `Show`, with the request of the last query.
     Draft,

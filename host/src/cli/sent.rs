@@ -77,11 +77,11 @@ pub(super) fn sent(journal: &Path, seq: u64) -> Result<SentRequest, String> {
     let tokio = output::runtime().map_err(|failure| failure.message)?;
     let (_source, stop) = StopSource::new();
     let done = tokio.block_on(async {
-        let use_of_it = match is_own {
+        let purpose = match is_own {
             true => ReplayUse::Draft,
             false => ReplayUse::Show,
         };
-        let replay = session::replay(&runtime, job, Arc::new(Unwatched), stop, use_of_it);
+        let replay = session::replay(&runtime, job, Arc::new(Unwatched), stop, purpose);
         tokio::time::timeout(TIME, replay).await
     });
     tokio.shutdown_background();
