@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use scripted_server::{Scenario, Server, Turn};
+use scripted_server::{Scenario, Server, Turn, Usage};
 use serde_json::json;
 
 use crate::host::Host;
@@ -34,7 +34,7 @@ fn the_same_parts_send_the_same_requests() {
     let first = Host::new().server(&server).task("count").run().expect(0);
     let before = bodies(&server);
     let journal = fs::read(first.dir.join("traj.events.jsonl")).unwrap();
-    for at in 1..5_usize {
+    for at in 0..5_usize {
         // The test restores the file of the workspace.
         let log: String = (1..=at).map(|number| format!("{number}\n")).collect();
         fs::write(first.dir.join("log"), log).unwrap();
@@ -57,6 +57,51 @@ fn the_same_parts_send_the_same_requests() {
         fs::read(first.dir.join("traj.events.jsonl")).unwrap(),
         journal
     );
+}
+
+#[test]
+fn the_same_processors_and_policies_send_the_same_requests() {
+    let step = |command: &str, tokens: u64| {
+        Turn::commands(&[command]).with_usage(Usage {
+            prompt_tokens: tokens,
+            completion_tokens: 20,
+            ..Usage::default()
+        })
+    };
+    let submit = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo done";
+    let whole = [
+        step("seq 1 3000", 1_000),
+        step("seq 1 3000", 7_000),
+        // The request for it follows the second step.
+        Turn::text("the summary of what was done"),
+        step("vim; echo third", 3_000),
+        step(submit, 3_100),
+    ];
+    // The first request of a fork after so many steps.
+    let forks = [(0, 0), (1, 1), (2, 3), (3, 4)];
+    let turns = whole.clone().into_iter();
+    let turns = turns.chain(forks.iter().flat_map(|(_, first)| whole[*first..].to_vec()));
+    let server = Server::start(Scenario::new(turns));
+    let config = [
+        r#"pipeline.processors=["compaction","last_n_observations"]"#,
+        "plugins.compaction.config.budget_tokens=8000",
+        "plugins.compaction.config.keep_last=2",
+        "plugins.last_n_observations.config.n=1",
+        r#"pipeline.policies=["blocklist"]"#,
+    ];
+    let config = config.iter().flat_map(|spec| ["-c", spec]);
+    let first = Host::new().server(&server).task("count").args(config);
+    let first = first.run().expect(0);
+    let before = bodies(&server);
+    assert_eq!(before.len(), whole.len(), "{first}");
+    assert_eq!(first.events("asked").len(), 1);
+    assert_eq!(first.events("denied").len(), 1);
+    for (at, from) in forks {
+        let sent = bodies(&server).len();
+        let forked = fork(&first, &at.to_string()).arg("--no-workspace");
+        forked.run().expect(0);
+        assert!(bodies(&server)[sent..] == before[from..], "--at {at}");
+    }
 }
 
 #[test]

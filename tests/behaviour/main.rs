@@ -98,6 +98,7 @@ mod trainers;
 mod traps;
 mod trust;
 mod typed_ahead;
+mod verified;
 mod views;
 mod watchdog;
 mod workers;

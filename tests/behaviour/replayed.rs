@@ -34,7 +34,7 @@ fn the_same_run_comes_of_it_and_nothing_is_done() {
     let whole = fs::read(run.dir.join("traj.events.jsonl")).unwrap();
     // The server has ended, so a request would fail; a command would make the log longer.
     let same = replay(&run, &["--verify"]).expect(0);
-    let messages = run.trajectory()["messages"].as_array().unwrap().len() - 1;
+    let messages = run.trajectory()["messages"].as_array().unwrap().len();
     assert_eq!(
         same.stdout,
         format!("all {messages} messages are the same\n")

@@ -245,6 +245,7 @@ mod tests {
                 config,
                 journal: "j.events.jsonl".into(),
                 mini: false,
+                is_only_read: false,
             }),
             ..Sources::default()
         };

@@ -31,6 +31,8 @@ pub struct RecordedConfig {
     pub journal: String,
     /// Whether a file of mini-swe-agent was among its layers.
     pub mini: bool,
+    /// Nothing will be sent or run with it, so the secrets that it leaves out are not needed.
+    pub is_only_read: bool,
 }
 
 impl RecordedConfig {
@@ -106,15 +108,18 @@ impl RecordedConfig {
         }
     }
 
-    /// An error for each secret that the journal leaves out and no other layer sets.
+    /// An error for each secret that the record leaves out and no other layer sets.
     pub(super) fn missing(&self, merged: &Node) -> Vec<ConfigProblem> {
         let mut found = Vec::new();
+        if self.is_only_read {
+            return Vec::new();
+        }
         marks(merged, &self.origin(), &mut Vec::new(), &mut found);
         let problem = |key: String| {
             ConfigProblem::new(
                 ProblemKind::Missing,
                 format!(
-                    "`{key}` holds a secret, which the journal `{}` leaves out",
+                    "`{key}` holds a secret, which the record `{}` leaves out",
                     self.journal
                 ),
             )
@@ -180,6 +185,7 @@ mod tests {
                 config: config.redacted(),
                 journal: "j.events.jsonl".into(),
                 mini: config.mini,
+                is_only_read: false,
             }),
             ..Sources::default()
         };
@@ -316,6 +322,25 @@ mod tests {
         let (_, found) = again(&config, &secrets).unwrap();
         assert_eq!(found.environment.env, config.environment.env);
         assert_eq!(found.plugins, config.plugins);
+    }
+
+    #[test]
+    fn a_secret_that_is_left_out_is_needed_only_by_who_sends_it() {
+        let load = |is_only_read| {
+            let sources = Sources {
+                recorded: Some(RecordedConfig {
+                    config: json!({"model": {"model_kwargs": {"api_key": MARK}}}),
+                    journal: "t.traj.json".into(),
+                    is_only_read,
+                    ..RecordedConfig::default()
+                }),
+                ..Sources::default()
+            };
+            Layers::load(&sources, &Memory::new())
+        };
+        load(true).unwrap();
+        let refused = load(false).unwrap_err().to_string();
+        assert!(refused.contains("the record `t.traj.json`"), "{refused}");
     }
 
     #[test]

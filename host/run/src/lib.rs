@@ -40,7 +40,7 @@ pub use inquiry::Inquiry;
 pub use multimodal::{BadRegex, Multimodal};
 pub use next::{Need, next};
 pub use prompts::Prompts;
-pub use replay::ReplayEnd;
+pub use replay::{Contradiction, ReplayEnd, ReplayPlan};
 pub use rules::{AgentRules, Signal, StepRule, signal};
 pub use sampler::{ActionSampler, ComparedSamples, Proposal, SAMPLED};
 pub use settings::{Parts, RunLimits, RunSettings};

@@ -24,13 +24,13 @@ pub struct Prompts {
 }
 
 impl Prompts {
-    /// The messages that a run begins with.
+    /// The messages that a run begins with. The variables in `over` replace those of the same name.
     ///
     /// # Errors
     /// [`End::Template`] if a template can't be rendered.
-    pub async fn opening(&self) -> Result<Vec<Message>, End> {
+    pub async fn opening(&self, over: &Object) -> Result<Vec<Message>, End> {
         let render = async |key: &str, template: &str| {
-            let rendered = self.variables.render(template, &Object::new()).await;
+            let rendered = self.variables.render(template, over).await;
             rendered.map_err(|error| template_failed(error.named(key)))
         };
         let system = render("agent.system_template", &self.system).await?;

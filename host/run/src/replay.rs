@@ -6,6 +6,8 @@
 //! when the record has its result; a recorded event without a counterpart in the replayed run is
 //! left out. The limits have no effect: the run ends where the record says.
 
+mod checks;
+mod opening;
 mod recorded;
 
 use std::sync::Arc;
@@ -17,7 +19,8 @@ use crate::global::GlobalAccount;
 use crate::journal::Record;
 use crate::next::{Need, next};
 use crate::settings::{RunLimits, RunSettings};
-use crate::state::{Phase, Stage};
+use crate::state::{Phase, Stage, State};
+pub use checks::{Contradiction, ReplayPlan};
 use mswea_core::{
     Action, End, Event, HttpRequest, Message, ModelError, Output, Progress, Tool, View,
 };
@@ -37,6 +40,10 @@ pub struct ReplayEnd {
     pub request: Option<Result<HttpRequest, String>>,
     /// Why the replay stopped before the end of the record.
     pub stopped: Option<String>,
+    /// The first value of the record that does not follow from what is recorded before it.
+    pub contradiction: Option<Contradiction>,
+    /// What was not compared, and why.
+    pub remarks: Vec<String>,
 }
 
 /// Why a replay can't go on.
@@ -49,13 +56,19 @@ struct Replayer {
     view: Vec<Message>,
     /// Whether the record has version 1, in which each message has an event of its own.
     is_version_1: bool,
+    plan: ReplayPlan,
+    /// Why the first messages may have been made with another config.
+    doubt: Option<&'static str>,
+    /// The fold of the record so far.
+    folded: State,
+    contradiction: Option<Contradiction>,
+    remarks: Vec<String>,
 }
 
 impl Agent {
-    /// Replays a recorded run. The agent must be a new one, and the record must have the whole run.
-    /// The agent's executor and person do nothing; its model only drafts the last request, if
-    /// `drafts` is set.
-    pub async fn replay(mut self, records: &[Record], drafts: bool) -> ReplayEnd {
+    /// Does a recorded run once more. The agent is a new one, and the record has the whole run; of the
+    /// agent's parts, executor and person do nothing, and the model only drafts its last request, if the plan says so.
+    pub async fn replay(mut self, records: &[Record], plan: ReplayPlan) -> ReplayEnd {
         let recorded = Recorded::default();
         self.settings = RunSettings {
             limits: RunLimits::default(),
@@ -70,10 +83,15 @@ impl Agent {
             recorded,
             view: Vec::new(),
             is_version_1: false,
+            plan,
+            doubt: opening::doubt(records),
+            folded: State::default(),
+            contradiction: None,
+            remarks: Vec::new(),
         };
         let stopped = replayer.play(records).await.err();
         let mut end = replayer.conclude(stopped);
-        if drafts && end.stopped.is_none() {
+        if plan.drafts && end.stopped.is_none() {
             let drafted = model.draft(end.view.clone(), &end.tools).await;
             end.request = drafted.map_err(|error| error.message).transpose();
         }
@@ -88,12 +106,32 @@ impl Replayer {
                 return Err("it was interrupted".to_owned());
             }
             let rest = &records[position + 1..];
+            self.check(record);
             match &record.event {
                 Event::Message { message } => self.tell(message, &record.event, rest).await?,
                 event => self.take(event).await?,
             }
+            self.folded.apply(record.t, record.event.clone());
         }
         Ok(())
+    }
+
+    fn check(&mut self, record: &Record) {
+        if self.plan.is_whole && self.contradiction.is_none() {
+            let rules = self.agent.settings.rules;
+            self.contradiction = checks::contradiction(&self.folded, rules, record);
+        }
+    }
+
+    async fn open(&mut self, messages: &[Message], event: &Event) -> Result<(), Stopped> {
+        if !self.plan.is_whole {
+            return self.copy(event);
+        }
+        let again = opening::open_again(&self.agent, messages, self.doubt).await;
+        self.remarks.extend(again.remark);
+        self.copy(&Event::Opening {
+            messages: again.messages,
+        })
     }
 
     async fn take(&mut self, event: &Event) -> Result<(), Stopped> {
@@ -115,9 +153,8 @@ impl Replayer {
                 self.set_up()
             }
             Event::SetUpDone { .. } => self.set_up(),
-            Event::Opening { .. } | Event::Retry { .. } | Event::Answered { .. } => {
-                self.copy(event)
-            }
+            Event::Opening { messages } => self.open(messages, event).await,
+            Event::Retry { .. } | Event::Answered { .. } => self.copy(event),
             Event::QueryStarted { query, .. } => self.query(*query).await,
             Event::Reply { .. } | Event::QueryFailed { .. } | Event::AskReply { .. } => {
                 self.reply(event)
@@ -136,7 +173,9 @@ impl Replayer {
             | Event::Submitted { .. } => self.if_needed(event).await,
             Event::Action { index, action } => self.action(*index, action, event).await,
             Event::Output { index, output, .. } => self.output(*index, output).await,
-            Event::Observed { .. } => self.observe().await,
+            Event::Observed { messages } => {
+                self.observe(messages.is_empty().then_some(event)).await
+            }
             Event::RunEnded { exit_status, .. } => self.end(exit_status, event).await,
             // The first three are computed anew with the step that they belong to.
             Event::Asked { .. }
@@ -325,12 +364,19 @@ impl Replayer {
         }
     }
 
-    async fn observe(&mut self) -> Result<(), Stopped> {
+    /// `none` is an observation without messages: a trajectory may not hold the outputs before a submission.
+    async fn observe(&mut self, none: Option<&Event>) -> Result<(), Stopped> {
         loop {
-            match self.need() {
-                Need::Observe => return self.meet(Need::Observe).await,
-                Need::Run(index) => return Err(self.did_not_run(index, None)),
-                need @ (Need::Judge(_) | Need::Skip(..) | Need::Submit) => self.meet(need).await?,
+            let submits = self.agent.recorder.state().submission.is_some();
+            match (self.need(), none) {
+                (Need::Observe, Some(event)) if submits && !self.plan.is_whole => {
+                    return self.copy(event);
+                }
+                (Need::Observe, _) => return self.meet(Need::Observe).await,
+                (Need::Run(index), _) => return Err(self.did_not_run(index, None)),
+                (need @ (Need::Judge(_) | Need::Skip(..) | Need::Submit), _) => {
+                    self.meet(need).await?
+                }
                 _ => return Ok(()),
             }
         }
@@ -358,8 +404,8 @@ impl Replayer {
         match self.need() {
             need @ Need::Parse(_) => self.meet(need).await,
             _ if is_cut => self.copy(event),
-            Need::Observe | Need::Submit => self.observe().await,
-            // The end of the run, which is recorded later, has interrupted the step.
+            Need::Observe | Need::Submit => self.observe(None).await,
+            // The end of the run, which is recorded later, has cut the step.
             Need::Run(_) | Need::Judge(_) | Need::Finish(_) => {
                 let end = End::Interrupted;
                 self.agent.record(Event::Ending { end }).map_err(stopped)?;
@@ -382,6 +428,7 @@ impl Replayer {
         let has_submitted = self.agent.recorder.state().end == Some(End::Submitted);
         match submits && !has_submitted {
             true => Err("the replayed run has not submitted where the recorded run has".to_owned()),
+            false if self.plan.is_whole => self.copy(&checks::with_exit(&self.agent, event)),
             false => self.copy(event),
         }
     }
@@ -431,6 +478,8 @@ impl Replayer {
             tools: self.agent.parts.parser.tools().to_vec(),
             request: None,
             stopped: stopped.or_else(|| self.recorded.unknown_question()),
+            contradiction: self.contradiction,
+            remarks: self.remarks,
         }
     }
 }

@@ -7,6 +7,7 @@ mod endings;
 mod fakes;
 mod histories;
 mod images;
+mod lost;
 mod person;
 mod requeries;
 mod version_1;

@@ -127,6 +127,14 @@ impl Variables {
         }
     }
 
+    /// The variables that come from the process and from tools, which no config has.
+    pub(crate) fn unrecorded(&self) -> Object {
+        let known = self.read();
+        let names = known.weak.iter().chain(&known.of_tools);
+        let found = names.filter_map(|name| Some((name.clone(), known.base.get(name)?.clone())));
+        found.collect()
+    }
+
     /// Updates the counters; `now` is in Unix seconds.
     pub fn update(&self, account: &Account, now: f64) {
         let mut known = self.write();

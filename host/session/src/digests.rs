@@ -1,10 +1,10 @@
 //! Digests of what the hosts of this user have recorded: for each run a file `RUN_ID.digests` below
 //! the state folder, where commands in a sandbox or a container can't write.
 //!
-//! A journal may be in the work tree, or may come from somebody else. Before a run continues from a
-//! journal, the parts that the host itself acts on are looked up here (`Earlier::check_authority`):
-//! the config and the plugins, the environment, and replies and actions that are still to be
-//! processed. The messages of the history are not among them.
+//! A journal may lie in the work tree, and may come from elsewhere. Before a run goes on from one, those
+//! of its parts that the host itself acts on are looked up here (`Earlier::check_authority`): the config and
+//! the plugins, the environment, replies and actions that are still to be taken in or run, a submission and
+//! the end. The messages that the model is shown are not among them.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -21,6 +21,7 @@ use sha2::{Digest as _, Sha256};
 use super::index;
 use mswea_core::{Action, Event, Reply};
 use mswea_executor::home_state_folder;
+use mswea_run::submission;
 use mswea_text::hex;
 
 /// Writes the digests of a run.
@@ -79,39 +80,91 @@ impl DigestFile {
             is_plain.then(|| mswea_files::read_text(path, mswea_files::RECORDS).ok())?
         });
         let lines = text.iter().flat_map(|it| it.lines());
-        Digests(
-            lines
-                .filter(|it| !it.is_empty())
-                .map(str::to_owned)
-                .collect(),
-        )
+        let lines = lines.filter(|it| !it.is_empty()).map(str::to_owned);
+        let in_order: Vec<String> = lines.collect();
+        Digests {
+            all: in_order.iter().cloned().collect(),
+            in_order,
+        }
     }
 }
 
 /// The digests of a run, as they were read.
 #[derive(Default)]
-pub(crate) struct Digests(HashSet<String>);
+pub(crate) struct Digests {
+    all: HashSet<String>,
+    in_order: Vec<String>,
+}
+
+/// How a journal differs from the digests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DigestDifference {
+    /// The event with this number was not recorded so.
+    Unknown(u64),
+    /// What was recorded before the event with this number is missing.
+    Missing(u64),
+    /// What was recorded after the last event is missing.
+    Cut,
+}
 
 impl Digests {
     /// Whether a host of this user has recorded an event of the run.
     pub(crate) fn is_known(&self) -> bool {
-        !self.0.is_empty()
+        !self.all.is_empty()
+    }
+
+    /// The first difference of a journal from what was recorded of it, in this order. An event may be missing
+    /// where a process has ended: its digest was written, and it was not.
+    pub(crate) fn difference<'r>(
+        &self,
+        records: impl IntoIterator<Item = (u64, &'r Event)>,
+    ) -> Option<DigestDifference> {
+        let mut rest = &self.in_order[..];
+        for (seq, event) in records {
+            for line in lines(event) {
+                if !self.all.contains(&line) {
+                    return Some(DigestDifference::Unknown(seq));
+                }
+                if rest.first() == Some(&line) {
+                    rest = &rest[1..];
+                    continue;
+                }
+                let Some(skipped) = rest.iter().position(|it| *it == line) else {
+                    return Some(DigestDifference::Missing(seq));
+                };
+                let begins = matches!(event, Event::RunResumed { .. } | Event::RunEnded { .. });
+                if !begins || !is_of_one_event(&rest[..skipped]) {
+                    return Some(DigestDifference::Missing(seq));
+                }
+                rest = &rest[skipped + 1..];
+            }
+        }
+        (!is_of_one_event(rest)).then_some(DigestDifference::Cut)
+    }
+
+    /// Whether this is the submission of an output, or was accepted as one.
+    pub(crate) fn has_submission(&self, submission: &str) -> bool {
+        self.all.contains(&of_submission(submission))
+    }
+
+    pub(crate) fn has_end(&self, exit_status: &str, submission: &str) -> bool {
+        self.all.contains(&of_end(exit_status, submission))
     }
 
     pub(crate) fn has_config(&self, config: &Value, plugins: &Value) -> bool {
-        self.0.contains(&of_config(config, plugins))
+        self.all.contains(&of_config(config, plugins))
     }
 
     pub(crate) fn has_environment(&self, handle: &Value) -> bool {
-        self.0.contains(&of_environment(handle))
+        self.all.contains(&of_environment(handle))
     }
 
     pub(crate) fn has_reply(&self, reply: &Reply) -> bool {
-        self.0.contains(&of_reply(reply))
+        self.all.contains(&of_reply(reply))
     }
 
     pub(crate) fn has_action(&self, action: &Action) -> bool {
-        self.0.contains(&of_action(action))
+        self.all.contains(&of_action(action))
     }
 }
 
@@ -131,6 +184,18 @@ fn lines(event: &Event) -> Vec<String> {
         Event::Reply { reply, .. } => vec![of_reply(reply)],
         Event::Accepted { actions } => actions.iter().map(of_action).collect(),
         Event::Rewritten { action, .. } => vec![of_action(action)],
+        Event::Output { output, .. } => {
+            let submitted = submission(output);
+            submitted.iter().map(|it| of_submission(it)).collect()
+        }
+        Event::Submitted {
+            submission: Some(submission),
+        } => vec![of_submission(submission)],
+        Event::RunEnded {
+            exit_status,
+            submission,
+            ..
+        } => vec![of_end(exit_status, submission)],
         _ => Vec::new(),
     }
 }
@@ -151,7 +216,22 @@ fn of_action(action: &Action) -> String {
     line("action", action)
 }
 
-/// The JSON is the same as in the journal: keys keep their order, and numbers their values.
+fn of_submission(submission: &str) -> String {
+    line("submission", &submission)
+}
+
+fn of_end(exit_status: &str, submission: &str) -> String {
+    line("end", &(exit_status, submission))
+}
+
+/// The actions of a reply are of one event; anything else is one by itself. Several configs are of hosts that
+/// were killed one after the other before they had recorded anything.
+fn is_of_one_event(lines: &[String]) -> bool {
+    let all = |kind: &str| lines.iter().all(|line| line.starts_with(kind));
+    lines.len() <= 1 || all("action ") || all("config ")
+}
+
+/// The JSON is the one that the journal has: keys keep their order there, and numbers their values.
 fn line(kind: &str, value: &impl Serialize) -> String {
     let json = serde_json::to_vec(value).unwrap_or_default();
     format!("{kind} {}", hex(&Sha256::digest(&json)))
@@ -230,9 +310,62 @@ mod tests {
             command: "rm".into(),
             ..action
         }));
-        assert_eq!(found.0.len(), 4);
+        assert_eq!(found.all.len(), 5);
         index::forget(&folder.path().join("runs"), "r-1");
         assert!(!file.read().is_known());
+    }
+
+    #[test]
+    fn what_was_changed_or_cut_out_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = DigestFile {
+            path: index::digests_of(folder.path(), "r-1"),
+            file: Mutex::default(),
+        };
+        let reply = |text: &str| Event::Reply {
+            reply: Reply {
+                finish_reason: text.to_owned(),
+                ..Reply::default()
+            },
+            cost: None,
+            timestamp: 0.0,
+        };
+        let resumed = || Event::RunResumed {
+            host_version: String::new(),
+            config: json!(1),
+            plugins: json!(2),
+        };
+        let accepted = |count| Event::Accepted {
+            actions: vec![Action::default(); count],
+        };
+        let events = [
+            resumed(),
+            reply("a"),
+            accepted(1),
+            reply("b"),
+            accepted(2),
+            resumed(),
+            reply("c"),
+        ];
+        for event in &events {
+            file.note(event);
+        }
+        let found = file.read();
+        let difference = |without: &[usize]| {
+            let kept = events.iter().enumerate();
+            let kept = kept.filter(|(index, _)| !without.contains(index));
+            found.difference(kept.map(|(index, event)| (index as u64, event)))
+        };
+        assert_eq!(difference(&[]), None);
+        // A host was killed before the line was written.
+        assert_eq!(difference(&[4]), None);
+        assert_eq!(difference(&[6]), None);
+        assert_eq!(difference(&[1, 2]), Some(DigestDifference::Missing(3)));
+        assert_eq!(difference(&[3, 4]), Some(DigestDifference::Missing(5)));
+        assert_eq!(difference(&[5, 6]), Some(DigestDifference::Cut));
+        let other = [(1, resumed()), (2, reply("x"))];
+        let other = other.iter().map(|(seq, event)| (*seq, event));
+        assert_eq!(found.difference(other), Some(DigestDifference::Unknown(2)));
     }
 
     #[test]

@@ -159,6 +159,15 @@ impl Earlier {
         foreign::read(path).is_some()
     }
 
+    /// Whether nothing will be sent or run ([`Earlier::to_replay`]).
+    pub fn is_replay(&self) -> bool {
+        self.is_replay
+    }
+
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.is_foreign
+    }
+
     /// A text about the data that is not recorded of the run; none if it has a journal.
     pub fn lacks(&self) -> Option<String> {
         let what = match foreign::is_own(&self.journal) {
@@ -422,9 +431,9 @@ fn of_journal(path: &Path, error: JournalError) -> EarlierError {
         JournalError::Line { line: 1, .. } if !trust::begins_as_journal(path) => {
             EarlierError::NoJournal { journal }
         }
-        error @ (JournalError::Io { .. } | JournalError::Locked { .. }) => {
-            EarlierError::Unreadable(error)
-        }
+        error @ (JournalError::Io { .. }
+        | JournalError::Unwritable { .. }
+        | JournalError::Locked { .. }) => EarlierError::Unreadable(error),
         error => EarlierError::Damaged { journal, error },
     }
 }

@@ -42,7 +42,7 @@ pub use files::{RunFiles, journal_beside, runs_folder, trajectory_beside, trajec
 pub use job::Job;
 use record::{RunRecord, Writers};
 pub use record_error::{OutputError, Unwritten};
-pub use replay::{Difference, Replay, replay};
+pub use replay::{Difference, DifferencePlace, Replay, ReplayUse, replay};
 pub use run::{Done, RunOutcome, Unwatched, run};
 use sweep::Sweep;
 pub use wiring::prices;

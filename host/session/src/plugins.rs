@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::earlier::ASKED;
 use super::pins::Locks;
 use super::replayed::Replayed;
-use super::{Job, Runtime, SetupError, wiring};
+use super::{Earlier, Job, Runtime, SetupError, wiring};
 use load::NamedPlugin;
 
 /// The inputs for making the roles of one run.
@@ -212,6 +212,11 @@ impl RoleSetup<'_> {
     /// can't be enforced is an error before anything has been spent.
     fn prices(&self, choice: &ModelChoice) -> Result<Prices, SetupError> {
         let config = self.job.config;
+        if self.job.from.as_ref().is_some_and(Earlier::is_replay) {
+            // Nothing is spent.
+            let found = wiring::prices(config, choice);
+            return Ok(found.map_or(Prices { quote: None }, |found| found.0));
+        }
         let (prices, warnings) = wiring::prices(config, choice)?;
         for warning in &warnings {
             self.context.front.show(&Progress::Warning(warning));

@@ -276,6 +276,7 @@ pub(super) fn layers(earlier: &Earlier, flags: &RunArgs, anew: bool) -> Result<L
             config,
             journal: earlier.journal().display().to_string(),
             mini,
+            is_only_read: earlier.is_replay(),
         }),
         ..Sources::default()
     };

@@ -1,5 +1,6 @@
 //! `replay`: repeats a recorded run, without a model and without running a command.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -10,7 +11,10 @@ use super::exit::ExitCode;
 use super::output::{self, Failure};
 use super::run::{self, setup_code};
 use mswea_core::Front;
-use mswea_session::{self as session, Difference, Earlier, Job, Runtime, Unwatched};
+use mswea_run::journal::trajectory;
+use mswea_session::{
+    self as session, Difference, DifferencePlace, Earlier, Job, ReplayUse, Runtime, Unwatched,
+};
 use mswea_text::harmless;
 
 /// How many characters of a message are shown.
@@ -24,11 +28,8 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let change = &args.change;
     say_what_lacks(change, &earlier);
     let mut flags = change.as_run();
-    // A replay needs no time limit and no salvage command.
-    flags.configs.extend([
-        "agent.wall_time_limit_seconds=0".to_owned(),
-        "agent.salvage_command=null".to_owned(),
-    ]);
+    // A replay needs no salvage command.
+    flags.configs.push("agent.salvage_command=null".to_owned());
     let Continuation {
         layers,
         config,
@@ -57,7 +58,7 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let tokio = output::runtime()?;
     let (replayed, delivered) = tokio.block_on(async {
         let stop = super::signals::stop()?;
-        let replayed = session::replay(&runtime, job, front, stop.clone(), false).await;
+        let replayed = session::replay(&runtime, job, front, stop.clone(), ReplayUse::Verify).await;
         shown.conclude(ExitCode::Submitted, None);
         let place = journal.display().to_string();
         let delivered = run::delivered(&*shown, &stop, &place).await;
@@ -69,7 +70,6 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
             error.to_string(),
         )
     })?;
-    let difference = replayed.difference(&before);
     if let Some(why) = &replayed.stopped {
         output::note(&format!("the replay stops: {}", harmless(why)));
     }
@@ -79,15 +79,35 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
             false => ExitCode::Failed,
         });
     }
+    let mut remarks = replayed.remarks.clone();
+    let mut difference = replayed.difference(&before);
+    if difference.is_none() {
+        match before.difference_from_digests() {
+            Ok(found) => difference = found,
+            Err(unknown) => remarks.push(unknown),
+        }
+    }
+    if difference.is_none() && is_own_trajectory(&args.run) {
+        difference = before
+            .difference_from_trajectory(&args.run)
+            .map_err(Failure::usage)?;
+    }
+    for remark in &remarks {
+        output::note(remark);
+    }
     if change.display.json {
         output::json(&value(difference.as_ref(), replayed.messages.len()))?;
     } else {
         output::text(&text(difference.as_ref(), replayed.messages.len()))?;
     }
-    Ok(match difference {
-        None => ExitCode::Submitted,
-        Some(_) => ExitCode::Failed,
+    Ok(match (difference, replayed.stopped) {
+        (None, None) => ExitCode::Submitted,
+        _ => ExitCode::Failed,
     })
+}
+
+fn is_own_trajectory(path: &Path) -> bool {
+    trajectory::owner(path).is_ok_and(|owner| owner.run_id.is_some())
 }
 
 fn value(difference: Option<&Difference>, messages: usize) -> Value {
@@ -95,7 +115,11 @@ fn value(difference: Option<&Difference>, messages: usize) -> Value {
         "same": difference.is_none(),
         "messages": messages,
         "difference": difference.map(|it| json!({
-            "index": it.index,
+            "index": match it.place {
+                DifferencePlace::Message(index) => Some(index),
+                _ => None,
+            },
+            "place": it.place.to_string(),
             "recorded": it.recorded,
             "replayed": it.replayed,
         })),
@@ -106,10 +130,10 @@ fn text(difference: Option<&Difference>, messages: usize) -> String {
     let Some(difference) = difference else {
         return format!("all {messages} messages are the same\n");
     };
-    let shown = |message: Option<&Value>| match message {
-        None => "no message".to_owned(),
-        Some(message) => {
-            let text = serde_json::to_string_pretty(message).unwrap_or_default();
+    let shown = |value: Option<&Value>| match value {
+        None => "nothing".to_owned(),
+        Some(value) => {
+            let text = serde_json::to_string_pretty(value).unwrap_or_default();
             let mut text = harmless(&text).to_string();
             if let Some((at, _)) = text.char_indices().nth(SHOWN) {
                 text.truncate(at);
@@ -118,9 +142,12 @@ fn text(difference: Option<&Difference>, messages: usize) -> String {
             text
         }
     };
+    if difference.recorded.is_none() && difference.replayed.is_none() {
+        return format!("{}\n", difference.place);
+    }
     format!(
-        "message {} differs (counted from 0)\nrecorded: {}\nreplayed: {}\n",
-        difference.index,
+        "{}\nrecorded: {}\nreplayed: {}\n",
+        difference.place,
         shown(difference.recorded.as_ref()),
         shown(difference.replayed.as_ref()),
     )

@@ -13,7 +13,7 @@ use super::args::ChangeArgs;
 use super::{configs, output, run};
 use mswea_config::{Layers, names_no_file, without_marks};
 use mswea_core::{HttpRequest, StopSource};
-use mswea_session::{self as session, Earlier, Job, Runtime, Unwatched};
+use mswea_session::{self as session, Earlier, Job, ReplayUse, Runtime, Unwatched};
 use mswea_view::SentRequest;
 
 /// The time limit.
@@ -79,14 +79,19 @@ pub(super) fn sent(journal: &Path, seq: u64) -> Result<SentRequest, String> {
     let tokio = output::runtime().map_err(|failure| failure.message)?;
     let (_source, stop) = StopSource::new();
     let done = tokio.block_on(async {
-        let replay = session::replay(&runtime, job, Arc::new(Unwatched), stop, is_own);
+        let purpose = match is_own {
+            true => ReplayUse::Draft,
+            false => ReplayUse::Show,
+        };
+        let replay = session::replay(&runtime, job, Arc::new(Unwatched), stop, purpose);
         tokio::time::timeout(TIME, replay).await
     });
     tokio.shutdown_background();
     let done = done.map_err(|_| format!("it takes more than {} s", TIME.as_secs()))?;
     let done = done.map_err(|error| error.to_string())?;
+    let history = done.messages.iter().filter(|it| it.role != "exit");
     Ok(SentRequest {
-        history: done.messages.iter().map(|it| it.light()).collect(),
+        history: history.map(|it| it.light()).collect(),
         view: done.view,
         tools: done.tools,
         parameters,

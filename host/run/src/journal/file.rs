@@ -341,17 +341,21 @@ fn options() -> OpenOptions {
 }
 
 pub(super) fn open(spot: &Spot, create: bool) -> io::Result<File> {
+    let file = open_plain(spot, create).map_err(|error| explain(spot.shown(), &error))?;
+    lock(&file, spot.shown())?;
+    Ok(file)
+}
+
+/// The file, if it is a plain one.
+pub(super) fn open_plain(spot: &Spot, create: bool) -> io::Result<File> {
     let no_file = || io::Error::other("it is no plain file; remove it, or choose another output");
     let opened = spot.at().and_then(|at| options().create(create).open(at));
-    let file = match opened {
+    match opened {
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => Err(no_file()),
         Err(error) => Err(error),
         Ok(file) if file.metadata().is_ok_and(|it| it.is_file()) => Ok(file),
         Ok(_) => Err(no_file()),
-    };
-    let file = file.map_err(|error| explain(spot.shown(), &error))?;
-    lock(&file, spot.shown())?;
-    Ok(file)
+    }
 }
 
 pub(super) fn lock(file: &File, path: &Path) -> io::Result<()> {

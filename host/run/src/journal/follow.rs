@@ -3,13 +3,10 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 
-use super::read::{ParsedLine, parsed};
+use super::read::{LONGEST_LINE, ParsedLine, parsed, too_long};
 use super::{JournalError, Record};
 
-/// The longest line that is read. A command of the model may have made a sparse file of any length.
-pub const LONGEST_LINE: u64 = 256 << 20;
-
-/// The position up to which a journal was read.
+/// How far a journal was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalFollower {
     /// The number of bytes that were read.
@@ -69,10 +66,7 @@ impl JournalFollower {
                 if (bytes as u64) < longest {
                     return Ok(());
                 }
-                return Err(JournalError::Line {
-                    line,
-                    reason: format!("it is longer than {} MiB", longest >> 20),
-                });
+                return Err(too_long(line, longest));
             };
             match parsed(text, expected, line)? {
                 ParsedLine::Event(record) => take(self.len, record),

@@ -17,13 +17,14 @@ pub mod trajectory;
 
 pub use beginning::{first_steps, of_fork};
 pub use file::{Claim, JournalFile, free_name, is_held};
-pub use follow::{JournalFollower, LONGEST_LINE};
+pub use follow::JournalFollower;
 pub use glance::{Closing, Glance, first_line, glance, last_lines};
 pub use keep::JournalChange;
 pub use memory::MemoryJournal;
 pub use mswea_core::Event;
 pub use read::{
-    JournalError, Log, Record, TornLine, UnknownEvent, each, read, read_bytes, read_from,
+    JournalError, LONGEST_LINE, Log, Record, TornLine, UnknownEvent, each, read, read_bytes,
+    read_from,
 };
 pub use reopen::Reopened;
 pub use spot::Spot;

@@ -1,12 +1,16 @@
 //! Reads a journal, whatever state a killed host or a full disk left it in.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
 
 use serde::Deserialize;
 
 use super::{Event, FORMAT, FORMAT_NAME};
 use mswea_files as regular_file;
+
+/// The longest line that is read. The longest that a run writes is a submission of 64 MiB, of which JSON
+/// writes a byte with up to six. A file may be a hole of any length, which a command of the model has made.
+pub const LONGEST_LINE: u64 = 512 << 20;
 
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,12 +71,23 @@ pub enum JournalError {
         source: std::io::Error,
     },
     /// A line in the middle is damaged.
-    #[error("line {line} of the journal is damaged: {reason}; only what is before it can be used")]
+    #[error("line {line} of the journal is damaged: {reason}; {}", before(*line))]
     Line {
         /// The number of the line, from 1.
         line: usize,
         /// The reason why it can't be read.
         reason: String,
+    },
+    /// It can be read, and not written to.
+    #[error(
+        "can't write to the journal `{path}`, where the run goes on: {source}; make it writable \
+         (`chmod u+w {path}`), or let a new run begin with its steps: `mswea-host fork {path} --at STEP`"
+    )]
+    Unwritable {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
     },
     /// A later version wrote the journal.
     #[error(
@@ -104,6 +119,17 @@ pub enum JournalError {
         /// The number that it has.
         found: u64,
     },
+}
+
+/// What helps if a line is damaged.
+fn before(line: usize) -> String {
+    match line.saturating_sub(1) {
+        0 => "nothing is before it that could be used".to_owned(),
+        whole => format!(
+            "what is before it can be used from a copy: `head -n {whole} JOURNAL > COPY.events.jsonl`, and then \
+             `mswea-host fork COPY.events.jsonl --at STEP`"
+        ),
+    }
 }
 
 #[derive(Deserialize)]
@@ -253,7 +279,24 @@ pub(super) fn parsed(text: &[u8], expected: u64, line: usize) -> Result<ParsedLi
     }))
 }
 
+/// A line that is not read as a whole, because it has more than `longest` bytes.
+pub(super) fn too_long(line: usize, longest: u64) -> JournalError {
+    JournalError::Line {
+        line,
+        reason: format!("it is longer than {} MiB", longest >> 20),
+    }
+}
+
 fn lines(
+    input: impl BufRead,
+    name: impl Fn() -> String,
+    take: impl FnMut(Record),
+) -> Result<Log, JournalError> {
+    lines_up_to(LONGEST_LINE, input, name, take)
+}
+
+fn lines_up_to(
+    longest: u64,
     mut input: impl BufRead,
     name: impl Fn() -> String,
     mut take: impl FnMut(Record),
@@ -267,11 +310,15 @@ fn lines(
     let mut line = 0;
     loop {
         buffer.clear();
-        let bytes = input.read_until(b'\n', &mut buffer).map_err(io)?;
+        let mut bounded = input.by_ref().take(longest);
+        let bytes = bounded.read_until(b'\n', &mut buffer).map_err(io)?;
         if bytes == 0 {
             return Ok(log);
         }
         line += 1;
+        if bytes as u64 == longest && !buffer.ends_with(b"\n") {
+            return Err(too_long(line, longest));
+        }
         let text = buffer.strip_suffix(b"\n").unwrap_or(&buffer);
         let expected = log.last_seq + 1;
         match parsed(text, expected, line)? {
@@ -302,6 +349,26 @@ fn lines(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_is_too_long_is_not_read() {
+        let line = |seq: u32, text: &str| {
+            format!(
+                "{{\"seq\":{seq},\"t\":1.0,\"event\":\"allowed\",\"index\":0,\"x\":\"{text}\"}}\n"
+            )
+        };
+        let long = line(2, &"x".repeat(2 << 20));
+        let read = |text: &str| {
+            let mut found = 0;
+            lines_up_to(1 << 20, text.as_bytes(), String::new, |_| found += 1).map(|_| found)
+        };
+        assert_eq!(read(&(line(1, "") + &line(2, ""))).unwrap(), 2);
+        for text in [line(1, "") + &long, line(1, "") + &long + &line(3, "")] {
+            let error = read(&text).unwrap_err().to_string();
+            assert!(error.starts_with("line 2 "), "{error}");
+            assert!(error.contains("longer than 1 MiB"), "{error}");
+        }
+    }
 
     /// The short way of parsing lines in the usual form has the same result.
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::file::{explain, open};
+use super::file::{explain, lock, open_plain};
 use super::{JournalError, JournalFile, Log, Spot, read_from};
 
 /// A locked journal of an earlier process: no other process writes to it, and its file is
@@ -29,7 +29,11 @@ const LOCKED: Duration = Duration::from_millis(500);
 fn open_patiently(spot: &Spot) -> io::Result<File> {
     let end = Instant::now() + LOCKED;
     loop {
-        match open(spot, false) {
+        let opened = open_plain(spot, false).and_then(|file| {
+            lock(&file, spot.shown())?;
+            Ok(file)
+        });
+        match opened {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < end => {
                 thread::sleep(LOCKED / 50);
             }
@@ -66,6 +70,11 @@ impl Reopened {
             let path = path.display().to_string();
             match source.kind() {
                 io::ErrorKind::WouldBlock => JournalError::Locked { path },
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                    if File::open(&path).is_ok() =>
+                {
+                    JournalError::Unwritable { path, source }
+                }
                 _ => JournalError::Io { path, source },
             }
         };
@@ -100,5 +109,27 @@ impl Reopened {
         };
         let len = mend().map_err(|error| explain(self.spot.shown(), &error))?;
         Ok(JournalFile::at(self.spot, self.file, self.last_seq, len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Also root can't write to these.
+    #[test]
+    fn a_journal_that_can_only_be_read_says_what_helps() {
+        let files = ["/sys/kernel/kexec_loaded", "/sys/kernel/uevent_seqnum"];
+        let path = files.iter().find(|it| Path::new(it).is_file());
+        let path = path.expect("sysfs is mounted");
+        let refused = Reopened::open(*path).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("can't write to the journal"),
+            "{refused}"
+        );
+        for part in ["chmod u+w", "mswea-host fork"] {
+            assert!(refused.contains(part), "{refused}");
+        }
+        assert!(!refused.contains("choose an output"), "{refused}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::patience::unless_over;
 use crate::agent::Agent;
-use mswea_core::{End, Event, ExecutorError, Message, Progress};
+use mswea_core::{End, Event, ExecutorError, Message, Object, Progress};
 
 impl Agent {
     pub(crate) async fn make_ready(&mut self) -> Result<(), End> {
@@ -61,7 +61,8 @@ impl Agent {
 
     pub(crate) async fn open(&mut self) -> Result<(), End> {
         self.update_variables();
-        let opening = self.parts.prompts.opening();
+        let none = Object::new();
+        let opening = self.parts.prompts.opening(&none);
         let opening = unless_over(&self.context, self.time_left(), opening).await??;
         let mut messages = opening;
         for message in &mut messages {

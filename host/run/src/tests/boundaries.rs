@@ -3,6 +3,8 @@
 
 use serde_json::json;
 
+use super::lost::compare_until_lost;
+pub(super) use super::lost::timeless;
 use super::*;
 use crate::journal::{Record, read_bytes};
 use mswea_core::{Clock, PersonMode};
@@ -170,13 +172,6 @@ pub(super) fn running(state: &State) -> Option<(usize, Action)> {
     (slot.stage == Stage::Running).then(|| (index, slot.judged().clone()))
 }
 
-/// A message without the time at which it was made.
-pub(super) fn timeless(message: &Message) -> Value {
-    let mut message = message.clone();
-    message.extra.shift_remove("timestamp");
-    json!(message)
-}
-
 /// The messages without the observation of an interrupted action.
 fn shape(state: &State, left_out: Option<&str>) -> Vec<Value> {
     let messages = state.messages.iter();
@@ -244,7 +239,7 @@ async fn a_run_that_is_stopped_anywhere_goes_on_as_if_it_were_not() {
             let rest = go(&run, state, &replies).await;
             let place = format!("seed {seed}, event {end}: {:?}", run.replies);
             let mut all = whole.records[..end].to_vec();
-            all.extend(rest.records);
+            all.extend(rest.records.iter().cloned());
             let found = fold(&all);
             // Each action was begun once.
             let mut commands = began.clone();
@@ -257,6 +252,14 @@ async fn a_run_that_is_stopped_anywhere_goes_on_as_if_it_were_not() {
                 let reports = rest.ended.messages.iter();
                 let reports = reports.filter(|it| it.text().contains("it was not run again"));
                 assert_eq!(reports.count(), 1, "{place}");
+                let before = fold(&whole.records[..end]);
+                compare_until_lost(
+                    &before,
+                    &began,
+                    &found,
+                    (&rest.records, &rest.commands),
+                    &place,
+                );
                 continue;
             }
             if run.limits.steps == 0 || interrupted.is_none() {

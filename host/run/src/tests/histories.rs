@@ -177,9 +177,14 @@ pub(super) async fn replays_under(
             State::default(),
         );
         agent.begin(&started()).unwrap();
-        let replayed = agent.replay(records, false).await;
+        let plan = ReplayPlan {
+            drafts: false,
+            is_whole: true,
+        };
+        let replayed = agent.replay(records, plan).await;
         let place = format!("{place}, event {end}: {:?}", records.last());
         assert_eq!(replayed.stopped, None, "{place}");
+        assert_eq!(replayed.contradiction, None, "{place}");
         let recorded = fold(records).messages;
         assert_eq!(
             comparable(&replayed.messages),

@@ -1,7 +1,7 @@
 //! Journals of version 1, in which each message has an event of its own: they are resumed, replayed and
 //! forked like those of today.
 
-use super::boundaries::from_disk;
+use super::boundaries::{from_disk, running, timeless};
 use super::histories::{forks_the_same, replays_the_same};
 use super::*;
 use crate::journal::{Record, read_bytes};
@@ -25,11 +25,18 @@ fn it_folds_to_what_the_run_was() {
     assert_eq!(state.ended.unwrap().exit_status, "Submitted");
 }
 
+/// Whether the action that submits is running at the end of these records.
+fn is_submission_running(records: &[Record]) -> bool {
+    let running = running(&fold(records));
+    running.is_some_and(|(_, action)| action.command.starts_with("submit"))
+}
+
 #[tokio::test]
 async fn it_goes_on_from_every_boundary() {
     let all = records();
     for end in 1..all.len() {
         let before = fold(&all[..end]);
+        let recorded = before.messages.clone();
         if before.submission.is_some() {
             continue;
         }
@@ -58,6 +65,19 @@ async fn it_goes_on_from_every_boundary() {
         agent.begin(&began).unwrap();
         let ended = agent.run().await;
         assert_eq!(ended.end, End::Submitted, "event {end}");
+        // What was recorded stays, and every reply is paid once.
+        let kept = ended.messages.iter().map(|it| timeless(it));
+        let wanted: Vec<Value> = recorded.iter().map(|it| timeless(it)).collect();
+        let kept: Vec<Value> = kept.take(wanted.len()).collect();
+        assert_eq!(kept, wanted, "event {end}");
+        let lost = is_submission_running(&all[..end]);
+        let queries = 3 + u32::from(lost);
+        assert_eq!(ended.account.queries, queries, "event {end}");
+        let roles: Vec<&str> = ended.messages.iter().map(|it| it.role.as_str()).collect();
+        let whole = "system user assistant tool tool user assistant tool exit";
+        if !lost && wanted.len() > 1 {
+            assert_eq!(roles.join(" "), whole, "event {end}");
+        }
         let mut both = all[..end].to_vec();
         both.extend(journal.records());
         let both = from_disk(&both);

@@ -15,7 +15,7 @@ use mswea_run::{Phase, Stage};
 use mswea_text::harmless;
 
 use super::{ASKED, Earlier};
-use crate::digests::{DigestFile, Digests};
+use crate::digests::{DigestDifference, DigestFile, Digests};
 
 /// How many characters of a value a message shows.
 const SHOWN: usize = 100;
@@ -75,11 +75,10 @@ fn shown(value: &Value) -> String {
 }
 
 impl Earlier {
-    /// Checks that the parts of the record that the host acts on are from this user: the config and
-    /// the plugins with which the run continues, its environment, and the actions of its last step
-    /// that will still run. `layers` is the record's config below the user's flags; must be called
-    /// after [`Earlier::plugins`]. Without this check, a record is trusted like the user's own
-    /// config.
+    /// Checks that what the host acts on by itself is from this user: the config and the plugins with which
+    /// the run goes on, its environment, what of its last step is still to run, and its submission. `layers` is the record's
+    /// config under the user's flags; call it after [`Earlier::plugins`]. Without it, a record is trusted
+    /// like the user's own config.
     ///
     /// # Errors
     /// [`UntrustedRecord`] if the record differs from what was recorded, or was not recorded here
@@ -102,6 +101,7 @@ impl Earlier {
             });
         }
         values.extend(self.unknown_actions(&digests));
+        values.extend(self.unknown_end(&digests));
         if values.is_empty() && !has_another_config {
             return Ok(());
         }
@@ -125,8 +125,45 @@ impl Earlier {
         }
     }
 
-    /// Checks the config with which the run continues, and the last recorded one, which differs if
-    /// its environment did not become ready.
+    /// How the journal differs from what this user's hosts have recorded of the run; as an error, why that is not
+    /// known. A run that another process is writing is not compared to its end.
+    ///
+    /// # Errors
+    /// A text, if nothing is known of the run on this machine.
+    pub fn changed_since(&self) -> Result<Option<(u64, String)>, String> {
+        if self.is_foreign {
+            return Ok(None);
+        }
+        let digests = self.digests();
+        if !digests.is_known() {
+            return Err(
+                "mswea-host has no digests of this run on this machine, so its config, replies and actions are \
+                 taken as they are recorded"
+                    .to_owned(),
+            );
+        }
+        let records = self.records.iter().map(|it| (it.seq, &it.event));
+        Ok(digests.difference(records).map(|found| match found {
+            DigestDifference::Unknown(seq) => (
+                seq,
+                "it is not what mswea-host has recorded here".to_owned(),
+            ),
+            DigestDifference::Missing(seq) => (
+                seq,
+                "what mswea-host has recorded before it is missing, or a copy of the journal has gone on"
+                    .to_owned(),
+            ),
+            DigestDifference::Cut => (
+                self.records.last().map_or(0, |it| it.seq),
+                "what mswea-host has recorded after it is missing, the run still goes on, or a copy of the \
+                 journal has gone on"
+                    .to_owned(),
+            ),
+        }))
+    }
+
+    /// Looks at what it goes on with, and at the last that is recorded, which is another one if its environment
+    /// did not become ready.
     fn has_known_config(&self, digests: &Digests) -> bool {
         let (kept, state) = (&self.kept, &self.state);
         digests.has_config(&kept.config, &kept.plugins)
@@ -145,8 +182,33 @@ impl Earlier {
         })
     }
 
-    /// Replies and actions that the run would process before it asks the model, and that no host
-    /// has recorded.
+    /// The submission, or the end with it, that the run would take over without asking the model, and no host has
+    /// recorded. After any other end the run goes on with the model.
+    fn unknown_end(&self, digests: &Digests) -> Option<RecordedValue> {
+        let state = &self.state;
+        if self.fork.is_some() {
+            return None;
+        }
+        let submission = state.submitted();
+        let (is_known, key, value) = match &state.ended {
+            Some(ended) if self.has_submitted() => (
+                digests.has_end(&ended.exit_status, &ended.submission),
+                "the end of the run",
+                format!("{}: {}", ended.exit_status, ended.submission),
+            ),
+            _ => (
+                state.submission.is_none() || digests.has_submission(submission),
+                "the submission",
+                submission.to_owned(),
+            ),
+        };
+        (!is_known).then(|| RecordedValue {
+            key: key.to_owned(),
+            value: value.into(),
+        })
+    }
+
+    /// What the run would take in or run before it asks the model, and no host has recorded.
     fn unknown_actions(&self, digests: &Digests) -> Vec<RecordedValue> {
         let forked = self.fork.as_ref().map(|fork| phase_of(&fork.events));
         let phase = forked.as_ref().unwrap_or(&self.state.phase);

@@ -49,7 +49,10 @@ Replies and outputs come from the journal; the loop and the plugins work as in a
 `--plugin` it shows what another parser, formatter or history processor makes of the same run, up to
 the first command that did not run then. Nothing is sent or written.
 
-Exit code with `--verify`: 0 if every message is the same, 1 if one differs.
+`--verify` also makes the first messages anew, and compares the end with the events, the journal
+with the digests that were noted during the run, and a trajectory with its journal.
+
+Exit code with `--verify`: 0 if all is the same, 1 if something differs.
 
 Examples:
   mswea-host replay --verify out.traj.json
@@ -163,7 +166,7 @@ pub struct ForkArgs {
     #[arg(value_name = "RUN", value_hint = ValueHint::FilePath)]
     pub run: PathBuf,
     /// How many of its steps the new run begins with
-    #[arg(long, value_name = "STEP")]
+    #[arg(long, value_name = "STEP", allow_negative_numbers = true, value_parser = values::step)]
     pub at: u32,
     /// Use the workspace as it is, instead of what it was at that step
     #[arg(long)]

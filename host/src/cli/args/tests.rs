@@ -241,7 +241,7 @@ fn commands() {
 
 #[test]
 fn bad_lines() {
-    let vectors: [(&[&str], ErrorKind, &str); 14] = [
+    let vectors: [(&[&str], ErrorKind, &str); 15] = [
         (&["--json", "-q"], ErrorKind::ArgumentConflict, "--quiet"),
         (&["--json", "-v"], ErrorKind::ArgumentConflict, "--verbose"),
         (&["-q", "-v"], ErrorKind::ArgumentConflict, "--verbose"),
@@ -265,6 +265,11 @@ fn bad_lines() {
             &["--step-limit", "-1"],
             ErrorKind::ValueValidation,
             "whole number",
+        ),
+        (
+            &["fork", "r", "--at", "-1"],
+            ErrorKind::ValueValidation,
+            "0 is before the first",
         ),
         (
             &["--price", "in=1"],

@@ -80,6 +80,13 @@ pub(super) fn count(text: &str) -> Result<u32, String> {
     })
 }
 
+/// The number of a step: zero or more.
+pub(super) fn step(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| {
+        "give a step of the run as a whole number; 0 is before the first one".to_owned()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! Finds journals by the id of a run, by the beginning of an id, or by a path.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::card::head;
@@ -155,21 +156,64 @@ pub(super) fn journals_of(path: &Path) -> Result<Vec<PathBuf>, String> {
         };
     }
     if trajectory_beside(path).is_some() {
-        return Ok(vec![path.to_owned()]);
+        return match fault(path) {
+            // The reader says so.
+            None | Some(PathFault::Missing) => Ok(vec![path.to_owned()]),
+            Some(fault) => Err(format!("can't read the journal `{shown}`: it {fault}")),
+        };
     }
     // The trajectory itself may be missing.
     let named = named_journal(path).filter(|journal| journal.is_file());
     let journal = named.unwrap_or_else(|| journal_beside(path));
-    match journal.is_file() {
-        true => Ok(vec![journal]),
-        false if there.is_err() => Err(format!(
+    match fault(&journal) {
+        None => Ok(vec![journal]),
+        Some(PathFault::Missing) if there.is_err() => Err(format!(
             "there is neither a file `{shown}` nor its journal `{}`",
             journal.display()
         )),
-        false => Err(format!(
-            "`{shown}` is not a journal (`*.events.jsonl`), and it has no journal beside it: `{}` does not exist",
+        Some(fault) => Err(format!(
+            "`{shown}` is not a journal (`*.events.jsonl`), and it has no journal beside it: `{}` {fault}",
             journal.display()
         )),
+    }
+}
+
+/// Why a path names no journal.
+enum PathFault {
+    Missing,
+    Dangling,
+    Folder,
+    NotPlain,
+    Unreadable(std::io::Error),
+}
+
+impl fmt::Display for PathFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("does not exist"),
+            Self::Dangling => f.write_str("is a link that leads nowhere"),
+            Self::Folder => f.write_str("is a folder"),
+            Self::NotPlain => f.write_str("is no plain file"),
+            Self::Unreadable(error) => write!(f, "can't be read: {error}"),
+        }
+    }
+}
+
+/// Why the file is no journal; none for a plain file, and for a link to one.
+fn fault(path: &Path) -> Option<PathFault> {
+    match std::fs::metadata(path) {
+        Ok(file) if file.is_file() => None,
+        Ok(file) if file.is_dir() => Some(PathFault::Folder),
+        Ok(_) => Some(PathFault::NotPlain),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let is_link = std::fs::symlink_metadata(path).is_ok();
+            Some(if is_link {
+                PathFault::Dangling
+            } else {
+                PathFault::Missing
+            })
+        }
+        Err(error) => Some(PathFault::Unreadable(error)),
     }
 }
 

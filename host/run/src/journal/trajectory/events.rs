@@ -372,16 +372,19 @@ fn submitting(actions: &[Action], observed: &[Message]) -> usize {
     first.unwrap_or(actions.len().saturating_sub(1))
 }
 
-/// The observation of an action: found by its call's id, else by its index.
+/// What the model was told of an action: by its call's id, else by its place. Of several calls with the same id
+/// each has the answer in its turn.
 fn observation<'m>(
     actions: &[Action],
     observed: &'m [Message],
     index: usize,
 ) -> Option<&'m Message> {
     match &actions[index].tool_call_id {
-        Some(id) => observed
-            .iter()
-            .find(|it| it.tool_call_id.as_ref() == Some(id)),
+        id @ Some(_) => {
+            let before = actions[..index].iter().filter(|it| it.tool_call_id == *id);
+            let mut answers = observed.iter().filter(|it| it.tool_call_id == *id);
+            answers.nth(before.count())
+        }
         None => observed.get(index),
     }
 }

@@ -195,3 +195,18 @@ fn the_cost_of_an_older_one_is_that_of_its_head() {
         (Some(0.5), "Submitted", "d")
     );
 }
+
+#[test]
+fn calls_with_the_same_id_have_their_answers_in_turn() {
+    let (_, trajectory) = recorded()
+        .into_iter()
+        .find(|(name, _)| name.ends_with("/toolcall_ids.json"))
+        .unwrap();
+    let records = records_from_trajectory(&trajectory, "mini").unwrap();
+    let outputs = records.iter().filter_map(|it| match &it.event {
+        Event::Output { output, .. } => Some(output.output.trim()),
+        _ => None,
+    });
+    let outputs: Vec<&str> = outputs.take(4).collect();
+    assert_eq!(outputs, ["1", "2", "3", "4"]);
+}
