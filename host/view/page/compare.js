@@ -1,6 +1,6 @@
 // Two runs side by side. The server aligns their steps.
 
-import { ask, dollars, el, link, short_name } from "./tools.js";
+import { ask, dollars, el, link, list_address, short_name } from "./tools.js";
 import { badge } from "./list.js";
 import { step_box } from "./step.js";
 
@@ -24,7 +24,7 @@ export function show_compare(main, a, b) {
   const told = el("span", { class: "soft", id: "told" });
   const only = el("input", { type: "checkbox", id: "only" });
   const first = el("button", { id: "to-first", hidden: true, onclick: () => document.querySelector(".pair.first")?.scrollIntoView() }, "first difference");
-  main.append(el("div", { class: "bar" }, el("a", { href: "/" }, "← runs"), first, el("label", {}, only, " equal steps, too"), told), box);
+  main.append(el("div", { class: "bar" }, el("a", { href: list_address() }, "← runs"), first, el("label", {}, only, " equal steps, too"), told), box);
   let over = false;
 
   async function load() {

@@ -1,15 +1,15 @@
 // One run: a conversation, a chart, the submission; it grows while the run goes on.
 
-import { ask, count, dollars, duration, each_second, el, keys_box, link, moment, now } from "./tools.js";
-import { all_runs, badge, renew as renew_list, took } from "./list.js";
-import { step_box } from "./step.js";
+import { ask, count, dollars, duration, each_second, el, keys_box, link, list_address, moment, now } from "./tools.js";
+import { all_runs, badge, beside, renew as renew_list, took } from "./list.js";
+import { replace_step, step_box } from "./step.js";
 import { chart } from "./chart.js";
 import { diff_box, diff_facts, is_patch } from "./diff.js";
 import { note_box } from "./notes.js";
 
 const KEYS = [
   ["l →", "next step"], ["h ←", "previous step"], ["0", "first step"], ["$", "last step"],
-  ["j ↓ / k ↑", "scroll"], ["L / H", "next / previous run"], ["e", "the step as recorded"],
+  ["j ↓ / k ↑", "scroll"], ["L / H", "next / previous run of the list"], ["e", "the step as recorded"],
   ["E", "the whole file"], ["r", "thoughts on or off"], ["f", "follow"], ["R", "load again"], ["q", "back to the list"],
 ];
 
@@ -32,7 +32,7 @@ export function show_run(main, id, go) {
   const help = keys_box(KEYS);
   main.append(
     el("div", { class: "bar of-run" },
-      el("a", { href: "/" }, "← runs"),
+      el("a", { href: list_address() }, "← runs"),
       el("button", { onclick: () => step_by(-1), "aria-label": "previous step" }, "‹"),
       place,
       el("button", { onclick: () => step_by(1), "aria-label": "next step" }, "›"),
@@ -65,7 +65,7 @@ export function show_run(main, id, go) {
         const box = step_box(id, step, has_record);
         box.addEventListener("click", () => mark(index));
         if (index === state.here) box.classList.add("here");
-        if (index < steps.children.length) steps.replaceChild(box, steps.children[index]);
+        if (index < steps.children.length) replace_step(steps.children[index], box);
         else steps.append(box);
         state.steps[index] = step;
         state.texts[index] = text;
@@ -223,9 +223,7 @@ export function show_run(main, id, go) {
 
   async function run_by(by) {
     if (!all_runs().size) await renew_list();
-    const runs = [...all_runs().values()].sort((one, other) => other.started - one.started);
-    const at = runs.findIndex((it) => it.id === id);
-    const to = runs[at + by];
+    const to = beside(id, by);
     if (to) go(link({ run: to.id }));
   }
 
@@ -234,7 +232,7 @@ export function show_run(main, id, go) {
     l: () => step_by(1), ArrowRight: () => step_by(1), h: () => step_by(-1), ArrowLeft: () => step_by(-1),
     0: () => to_step(0, true), $: () => to_step(state.steps.length - 1, true),
     j: () => scrollBy(0, line), k: () => scrollBy(0, -line), ArrowDown: () => scrollBy(0, line), ArrowUp: () => scrollBy(0, -line),
-    L: () => run_by(1), H: () => run_by(-1), r: thoughts, R: () => location.reload(), q: () => go("/"),
+    L: () => run_by(1), H: () => run_by(-1), r: thoughts, R: () => location.reload(), q: () => go(list_address()),
     f: () => follow.click(), "?": () => (help.open ? help.close() : help.showModal()),
     e: () => {
       const record = [...steps.children[state.here]?.querySelectorAll("details") ?? []].at(-1);

@@ -1,6 +1,6 @@
 // Search in the texts of all runs. The server stops after some time, and the page may go on from there.
 
-import { ask, el, link, short_name } from "./tools.js";
+import { ask, el, link, list_address, short_name } from "./tools.js";
 
 export function show_search(main, values) {
   document.title = "Search";
@@ -10,7 +10,7 @@ export function show_search(main, values) {
   const told = el("p", { class: "summary", id: "told" });
   const list = el("div", { id: "found" });
   const more = el("button", { hidden: true, onclick: () => look() }, "search further");
-  const form = el("header", {}, el("a", { href: "/" }, "← runs"), input, el("label", {}, regex, " regex"),
+  const form = el("header", {}, el("a", { href: list_address() }, "← runs"), input, el("label", {}, regex, " regex"),
     el("button", { id: "look", onclick: () => begin() }, "search"));
   main.append(form, told, list, more);
   input.addEventListener("keydown", (event) => { if (event.key === "Enter") begin(); });

@@ -32,7 +32,7 @@ function folded(title, text, kind, id, step, part) {
   const all = typeof text === "string" ? lines(text) : null;
   const open = all !== null && all <= LINES && text.length < 4000;
   const size = all === null ? `${count(text.bytes)} bytes` : `${all} lines`;
-  const it = el("details", { open }, el("summary", {}, title, open ? "" : ` · ${size}`));
+  const it = el("details", { open, "data-part": part }, el("summary", {}, title, open ? "" : ` · ${size}`));
   // What is not shown costs nothing.
   const fill = () => { if (it.open && it.children.length === 1) it.append(text_of(text, kind, id, step, part)); };
   it.addEventListener("toggle", fill);
@@ -77,7 +77,7 @@ async function told(box, url) {
 
 // The request as it was sent, against the history; made anew when it is asked for.
 function request(id, n) {
-  const it = el("details", { class: "request" }, el("summary", {}, "as sent"));
+  const it = el("details", { class: "request", "data-part": "as sent" }, el("summary", {}, "as sent"));
   it.addEventListener("toggle", async () => {
     if (!it.open || it.children.length > 1) return;
     const asked = await told(it, "/api/sent?" + new URLSearchParams({ id, step: n }));
@@ -155,7 +155,7 @@ export function step_box(id, step, has_record) {
   });
   if (has_record && step.reply) parts.push(request(id, n));
   if (has_record) {
-    const record = el("details", {}, el("summary", {}, "as recorded"));
+    const record = el("details", { "data-part": "as recorded" }, el("summary", {}, "as recorded"));
     record.addEventListener("toggle", async () => {
       if (!record.open || record.children.length > 1) return;
       const asked = await told(record, "/api/record?" + new URLSearchParams({ id, step: n }));
@@ -170,4 +170,20 @@ export function step_box(id, step, has_record) {
       el("span", { class: "soft" }, facts(step)),
       step.time ? el("span", { class: "soft", title: moment(step.time) }, new Date(step.time * 1000).toLocaleTimeString()) : null),
     parts);
+}
+
+// Puts the box of a step that has grown in the place of the one before. What was open or closed stays so; a request
+// that was sent does not change.
+export function replace_step(old, box) {
+  const parts = (of) => new Map([...of.querySelectorAll("details[data-part]")].map((it) => [it.dataset.part, it]));
+  const before = parts(old);
+  const focused = [...before].find(([, it]) => it.firstChild === document.activeElement)?.[0];
+  for (const [name, it] of parts(box)) {
+    const was = before.get(name);
+    if (!was) continue;
+    if (name === "as sent") it.replaceWith(was);
+    else it.open = was.open;
+  }
+  old.replaceWith(box);
+  if (focused) parts(box).get(focused)?.firstChild.focus({ preventScroll: true });
 }

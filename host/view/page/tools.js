@@ -46,6 +46,35 @@ export async function ask(path, values, tag) {
 
 export const link = (values, hash) => "/?" + new URLSearchParams(values) + (hash ?? "");
 
+// The address of the list as it was shown last, with its filter, order and groups; of this window, also after a
+// new load.
+const LIST = "list";
+export function list_address() {
+  try {
+    return sessionStorage.getItem(LIST) ?? "/";
+  } catch {
+    return "/";
+  }
+}
+export function keep_list_address(url) {
+  try {
+    sessionStorage.setItem(LIST, url);
+  } catch {
+    // A browser that keeps nothing leads back to the whole list.
+  }
+}
+
+// Draws anew what is in `box`. What had the focus has it again, by its `data-key` and its group; groups that were open
+// or closed stay so.
+export function redraw(box, draw) {
+  const place = (it) => JSON.stringify([it.closest("details")?.dataset.group, it.dataset.key]);
+  const focused = box.contains(document.activeElement) && document.activeElement.dataset.key ? place(document.activeElement) : null;
+  const groups = new Map([...box.querySelectorAll("details[data-group]")].map((it) => [it.dataset.group, it.open]));
+  draw(groups);
+  if (!focused || box.contains(document.activeElement)) return;
+  [...box.querySelectorAll("[data-key]")].find((it) => place(it) === focused)?.focus({ preventScroll: true });
+}
+
 export const dollars = (cost) =>
   cost === null || cost === undefined ? "?" : "$" + cost.toFixed(cost < 10 ? 4 : 2);
 
