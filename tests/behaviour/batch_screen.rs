@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use scripted_server::{After, Scenario, Server, Turn};
 
+use crate::batches;
 use crate::host::{Host, Signal};
 use crate::terminal::Terminal;
 
@@ -124,4 +125,23 @@ fn a_limit_of_the_batch_counts_what_was_spent_on_runs_that_were_cut_off() {
     let journal = run.dir.join("out/i00/i00.events.jsonl");
     let journal = std::fs::read_to_string(journal).unwrap();
     assert_eq!(journal.matches("\"event\":\"reply\"").count(), 12, "{run}");
+}
+
+/// An engine of a cluster sends each of them once.
+#[test]
+fn signals_of_programs_stop_what_runs() {
+    let server = batches::server(300);
+    for signal in [Signal::TERM, Signal::USR1] {
+        let host = Host::new().file("i.jsonl", batches::instances(4));
+        let mut running = batches::batch(host, &server, &["-w", "2"]).spawn();
+        running.until_file("out/i01/i01.events.jsonl");
+        running.signal(signal);
+        let run = running.wait().expect(130).says(&["stopping what runs"]);
+        let out = run.dir.join("out");
+        assert!(batches::results(&out).len() < batches::begun(&out), "{run}");
+        batches::batch(Host::after(&run), &server, &[])
+            .run()
+            .expect(0);
+        assert_eq!(batches::results(&out).len(), 4, "{run}");
+    }
 }

@@ -16,12 +16,12 @@ use crate::run::Run;
 
 const SUBMIT: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; cat steps 2>/dev/null; true";
 
-fn instances(count: usize) -> String {
+pub fn instances(count: usize) -> String {
     let lines = (0..count).map(|i| format!("{{\"id\": \"i{i:02}\", \"task\": \"Do {i}\"}}\n"));
     lines.collect()
 }
 
-fn server(delay: u64) -> Server {
+pub fn server(delay: u64) -> Server {
     let commands = ["echo one >> steps", "sleep 0.02; echo two >> steps", SUBMIT];
     let turns = commands.map(|command| {
         Turn::commands(&[command])
@@ -33,7 +33,7 @@ fn server(delay: u64) -> Server {
     Server::start(scenario.then(After::Repeat))
 }
 
-fn batch(host: Host, server: &Server, arguments: &[&str]) -> Host {
+pub fn batch(host: Host, server: &Server, arguments: &[&str]) -> Host {
     host.args(["batch", "run", "out", "--instances", "i.jsonl"])
         .server(server)
         .args(["-l", "0"])
@@ -46,7 +46,7 @@ fn json(path: &Path) -> Value {
 }
 
 /// The text of each result that there is.
-fn results(dir: &Path) -> BTreeMap<String, String> {
+pub fn results(dir: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         if let Ok(text) = fs::read_to_string(entry.path().join("result.json")) {
@@ -57,7 +57,7 @@ fn results(dir: &Path) -> BTreeMap<String, String> {
 }
 
 /// How many instances were begun.
-fn begun(dir: &Path) -> usize {
+pub fn begun(dir: &Path) -> usize {
     let folders = fs::read_dir(dir).unwrap().flatten();
     let has_journal = |folder: &Path| {
         let id = folder.file_name().unwrap().to_string_lossy().into_owned();

@@ -248,13 +248,17 @@ fn a_session_header_is_sent_with_each_request_also_of_a_run_that_goes_on() {
     let next = ["continue", "traj.json", "-t", "more", "-o", "next.json"];
     Host::after(&run)
         .args(next)
-        .args(["--step-limit", "3"])
+        .args(["--step-limit", "3", "--session-header", "X-Session-ID=s-8"])
+        .args(["--price", "in=1,out=1"])
         .run()
         .expect(0);
     let requests = server.requests();
     assert_eq!(requests.len(), 4);
-    for request in &requests {
-        assert_eq!(request.header("x-session-id"), Some("session-7"));
+    for (request, session) in requests
+        .iter()
+        .zip(["session-7", "session-7", "session-7", "s-8"])
+    {
+        assert_eq!(request.header("x-session-id"), Some(session));
     }
     assert_eq!(requests[0].header("x-other"), Some("mine"));
     for (header, why) in [

@@ -4,8 +4,7 @@
 #
 #   tests/tooling/installed.sh [OPTION...]
 #
-# OPTIONs are Cargo's: with `--debug` it takes a minute where the tests are built, without it ten. Therefore it is not
-# a part of `.ci/run`.
+# OPTIONs are Cargo's: with `--debug`, as in `.ci/run`, it takes a minute where the tests are built, without it ten.
 set -eu
 
 cd "$(dirname "$0")/../.."

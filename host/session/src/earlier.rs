@@ -20,6 +20,7 @@ use mswea_run::journal::{self, JournalError, Log, Record, Reopened, TornLine, Un
 use mswea_run::{RunSettings, State};
 
 use super::files::{RunFiles, trajectory_of};
+use super::index::HeldRunId;
 use super::shell;
 pub use error::EarlierError;
 use fork::Fork;
@@ -42,6 +43,8 @@ pub struct Earlier {
     kept: kept::Kept,
     /// The lock of the journal, if the same run continues.
     held: Option<Reopened>,
+    /// The id of the run, if the run itself goes on.
+    held_id: Option<HeldRunId>,
     /// The plugins that the flags of this process name.
     named_anew: Vec<String>,
     accepts_changes: bool,
@@ -67,7 +70,7 @@ impl Earlier {
             });
         }
         let (held, log) = Reopened::open(journal).map_err(|error| of_journal(journal, error))?;
-        let earlier = Self::of(journal, log, Some(held))?;
+        let mut earlier = Self::of(journal, log, Some(held))?;
         earlier.check_copy()?;
         if earlier.has_submitted() {
             let state = &earlier.state;
@@ -140,6 +143,7 @@ impl Earlier {
             torn: log.torn,
             journal,
             held,
+            held_id: None,
             named_anew: Vec::new(),
             accepts_changes: false,
             fork: None,

@@ -70,12 +70,17 @@ pub fn read(file: &Path) -> Option<(String, PathBuf)> {
 
 /// The journal of a run that has a link or its files in this folder, if there is one.
 pub fn journal_of(folder: &Path, run_id: &str) -> Option<PathBuf> {
+    journals_of(folder, run_id).next()
+}
+
+/// All of them: a copy of a journal in the folder may have gone on elsewhere.
+pub(crate) fn journals_of(folder: &Path, run_id: &str) -> impl Iterator<Item = PathBuf> + use<> {
     let noted = link(folder, run_id).and_then(|link| read(&link));
     let own = is_plain(run_id).then(|| folder.join(format!("{run_id}.events.jsonl")));
     let noted = noted.map(|(_, journal)| journal);
     own.into_iter()
         .chain(noted)
-        .find(|journal| journal.exists())
+        .filter(|journal| journal.exists())
 }
 
 /// The id of a run that no other process can choose while this value exists.

@@ -46,13 +46,44 @@ pub fn watch(source: StopSource) -> io::Result<()> {
     })
 }
 
-/// Like [`watch`], but Ctrl-C calls this function.
+/// The stop flag of a batch. The first Ctrl-C lets the running instances finish, and the second one stops them.
+/// Other signals stop them at once, because programs send them, and send SIGKILL next.
 ///
-/// Signals have a thread of their own, because a file system that does not answer may block the
-/// thread of the loops in the kernel.
+/// # Errors
+/// If signals can't be received.
+pub fn stop_of_batch() -> anyhow::Result<Stop> {
+    let (source, stop) = StopSource::new();
+    let source = Arc::new(source);
+    let interrupted = source.clone();
+    let on_interrupt = move || {
+        interrupted.stop();
+    };
+    let on_end = move || {
+        if source.stop() == 1 {
+            source.stop();
+        }
+    };
+    watch_all(on_interrupt, on_end).context("signals can't be received")?;
+    Ok(stop)
+}
+
+/// Like [`watch`], but Ctrl-C calls this function.
 pub fn watch_with(
     source: Arc<StopSource>,
     on_interrupt: impl Fn() + Send + 'static,
+) -> io::Result<()> {
+    watch_all(on_interrupt, move || {
+        source.stop();
+    })
+}
+
+/// Calls one function at Ctrl-C, and the other one at the other signals.
+///
+/// Signals have a thread of their own, because a file system that does not answer may block the
+/// thread of the loops in the kernel.
+fn watch_all(
+    on_interrupt: impl Fn() + Send + 'static,
+    on_end: impl Fn() + Send + 'static,
 ) -> io::Result<()> {
     let (asking, mut asked) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
     // This task ends with the runtime of the loops, and then the thread ends.
@@ -82,7 +113,7 @@ pub fn watch_with(
             };
             let _ = ready.send(made);
             if let Some(signals) = signals {
-                signals.serve(&source, on_interrupt, asking).await;
+                signals.serve(on_interrupt, on_end, asking).await;
             }
         });
     })?;
@@ -123,8 +154,8 @@ impl EndSignals {
     /// [`ANSWER_AT_ONCE`] after a second one.
     async fn serve(
         mut self,
-        source: &StopSource,
         on_interrupt: impl Fn(),
+        on_end: impl Fn(),
         asking: mpsc::UnboundedSender<oneshot::Sender<()>>,
     ) {
         let mut unanswered: Option<UnansweredSignal> = None;
@@ -139,9 +170,7 @@ impl EndSignals {
                 is_interrupt = self.next() => {
                     match is_interrupt {
                         true => on_interrupt(),
-                        false => {
-                            source.stop();
-                        }
+                        false => on_end(),
                     }
                     let now = Instant::now();
                     // Further signals do not postpone the end.

@@ -123,6 +123,12 @@ pub enum EarlierError {
         /// A process goes on with the run there.
         is_living: bool,
     },
+    /// Another process is going on with the run, from a copy of its journal.
+    #[error("another process goes on with the run of `{}` from a copy of this journal: wait for its end or end it, or begin a new run with `mswea-host fork`", journal.display())]
+    CopyInUse {
+        /// The journal that was named.
+        journal: PathBuf,
+    },
     /// Another run works in the same folder now.
     #[error("{other} is working in `{}`, where this run works, too, and each would change the files of the other: wait for its end or end it, or let this run go on in another folder (`-c environment.cwd=FOLDER`, for a repository that it clones `-c workspace.path=FOLDER`)", folder.display())]
     SharedFolder {

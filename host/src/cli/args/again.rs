@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::{DisplayArgs, ExitCodes, LIMITS, PersonArgs, RARE, RunArgs, values};
+use super::{DisplayArgs, ExitCodes, LIMITS, PersonArgs, PriceArgument, RARE, RunArgs, values};
 
 /// The help of `resume`.
 pub(super) const RESUME: &str = "\
@@ -101,6 +101,14 @@ pub struct ChangeArgs {
           allow_negative_numbers = true, value_parser = values::count)]
     pub time_limit: Option<u32>,
 
+    /// Dollars per million tokens: `in=1.25,out=10`, also `cache_read=`, `cache_write=`
+    #[arg(long, value_name = "PRICES", help_heading = LIMITS, allow_hyphen_values = true)]
+    pub price: Option<PriceArgument>,
+
+    /// Send this header with each request to the model, such as `X-Session-ID=s1`
+    #[arg(long, value_name = "NAME=VALUE", help_heading = RARE, value_parser = values::header)]
+    pub session_header: Option<(String, String)>,
+
     /// Who decides at a terminal, and is asked.
     #[command(flatten)]
     pub person: PersonArgs,
@@ -135,6 +143,8 @@ impl ChangeArgs {
             cost_limit: self.cost_limit,
             step_limit: self.step_limit,
             time_limit: self.time_limit,
+            price: self.price,
+            session_header: self.session_header.clone(),
             person: self.person.clone(),
             display: self.display,
             fsync: self.fsync,

@@ -30,8 +30,8 @@ run again. DIR has `preds.json`, and for each instance `ID/result.json`, `ID/ID.
 An instance is tried again after a fault of the infrastructure: the environment, the network, the
 provider's overload or rate limit, a journal that can't be written. Other errors are its result.
 
-Ctrl-C once: no further instance begins, and those that run are finished. Twice: they are stopped, and
-go on next time.
+Ctrl-C once: no further instance begins, and those that run are finished. Twice, or SIGTERM or SIGUSR1: they
+are stopped, and go on next time.
 
 Exit code: 0 if every instance has a result and none was ended by an error · 1 otherwise · 2 usage or
 config · 3 a limit of the whole batch · 130 interrupted

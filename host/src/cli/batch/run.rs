@@ -209,7 +209,7 @@ pub(in crate::cli) fn work_on(mut plan: BatchPlan<'_>) -> Result<ExitCode, Failu
     let saving = runtime.clone();
     panics::on_panic(move || saving.save_current_runs());
     let code = tokio.block_on(async {
-        let stop = signals::stop()?;
+        let stop = signals::stop_of_batch()?;
         let code = opened(&mut plan, runtime.clone(), &stop).await;
         runtime.swept(&stop).await;
         code
