@@ -275,7 +275,10 @@ impl Replayer {
         self.agent.show(&Progress::StepStarted {
             step: query,
             cost: account.known_cost(),
-            tokens: account.usage.input_tokens + account.usage.output_tokens,
+            tokens: account
+                .usage
+                .input_tokens
+                .saturating_add(account.usage.output_tokens),
         });
         self.recorded.offer_answers();
         let change = self.agent.view().await.map_err(stopped)?;

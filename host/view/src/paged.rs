@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
+use mswea_core::Usage;
 use mswea_export::Conversation;
+use mswea_run::journal::trajectory::totals;
 
 use crate::indexed::IndexedTrajectory;
 
@@ -17,6 +19,11 @@ pub(crate) struct PagedTrajectory {
     /// The first page that was not read.
     next: usize,
     so_far: Conversation,
+    /// The tokens and the dollars of the replies so far.
+    usage: Usage,
+    cost: f64,
+    /// A reply has no cost.
+    lacks_costs: bool,
 }
 
 impl PagedTrajectory {
@@ -33,6 +40,9 @@ impl PagedTrajectory {
             so_far: run.conversation(0..0)?,
             rest: Some(run),
             next: 0,
+            usage: Usage::default(),
+            cost: 0.0,
+            lacks_costs: false,
         };
         this.read_more()?;
         Ok(this)
@@ -73,16 +83,21 @@ impl PagedTrajectory {
             }
         })?;
         let so_far = &mut self.so_far;
-        so_far.steps.append(&mut read.steps);
         if !run.has_sums() {
-            so_far.usage.add(&read.usage);
-            let both = so_far.cost.zip(read.cost);
-            so_far.cost = both.map(|(before, more)| before + more);
+            for step in read.steps.iter().filter(|step| step.is_reply) {
+                self.usage.add(&step.usage.clone().unwrap_or_default());
+                self.cost += step.cost.unwrap_or_default();
+                self.lacks_costs |= step.cost.is_none();
+            }
+            // The head has the sums of the whole run, but not in every trajectory.
+            let info = &run.head()["info"];
+            (so_far.cost, so_far.usage) = totals(info, &self.usage, self.cost, self.lacks_costs);
             if read.exit_status.is_some() {
                 so_far.exit_status = read.exit_status;
                 so_far.submission = read.submission;
             }
         }
+        so_far.steps.append(&mut read.steps);
         self.next = end;
         self.rest = Some(run).filter(|run| end < run.len());
         Ok(())
@@ -124,25 +139,36 @@ mod tests {
 
     #[test]
     fn what_is_read_in_parts_is_what_is_read_at_once() {
-        let value = mini(9, 1 << 20);
-        let whole = from_records(&records_from_trajectory(&value, "").unwrap());
-        let mut run = paged(&value.to_string());
-        let (first, unread) = (run.so_far().steps.len(), run.unread());
-        assert!((3..8).contains(&first) && unread > 0, "{first} {unread}");
-        while run.unread() > 0 {
-            run.read_more().unwrap();
+        let stats = json!({"api_calls": 9, "instance_cost": 4.75});
+        let own = json!({"run_id": "r", "usage": {"input_tokens": 100, "output_tokens": 50}});
+        for head in [
+            json!({}),
+            json!({"model_stats": stats}),
+            json!({"model_stats": stats, "mswea": own}),
+        ] {
+            let mut value = mini(9, 1 << 20);
+            if let (Some(to), Some(head)) = (value["info"].as_object_mut(), head.as_object()) {
+                to.extend(head.clone());
+            }
+            let whole = from_records(&records_from_trajectory(&value, "").unwrap());
+            let mut run = paged(&value.to_string());
+            let (first, unread) = (run.so_far().steps.len(), run.unread());
+            assert!((3..8).contains(&first) && unread > 0, "{first} {unread}");
+            while run.unread() > 0 {
+                run.read_more().unwrap();
+            }
+            let so_far = run.so_far();
+            assert_eq!((&so_far.usage, so_far.cost), (&whole.usage, whole.cost));
+            assert_eq!(so_far.exit_status, whole.exit_status);
+            assert_eq!(so_far.submission, "patch");
+            let texts = |run: &Conversation| {
+                let steps = run.steps.iter();
+                steps
+                    .map(|it| (it.text.clone(), it.calls.len(), it.shown.len()))
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(texts(so_far), texts(&whole));
         }
-        let so_far = run.so_far();
-        assert_eq!((&so_far.usage, so_far.cost), (&whole.usage, whole.cost));
-        assert_eq!(so_far.exit_status, whole.exit_status);
-        assert_eq!(so_far.submission, "patch");
-        let texts = |run: &Conversation| {
-            let steps = run.steps.iter();
-            steps
-                .map(|it| (it.text.clone(), it.calls.len(), it.shown.len()))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(texts(so_far), texts(&whole));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::{Record, fold};
 use crate::state::{Ending, State};
 use mswea_core::Message;
 
-pub use events::{is_of_mini, is_trajectory, records_from_trajectory};
+pub use events::{is_of_mini, is_trajectory, records_from_trajectory, totals};
 pub use glance::{TrajectoryOwner, owner};
 pub use surrogates::replace_lone_surrogates;
 pub use usage::usage_of;

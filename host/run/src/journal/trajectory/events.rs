@@ -29,6 +29,22 @@ pub fn is_of_mini(value: &Value) -> bool {
     is_trajectory(value) && value.pointer("/info/mswea").is_none()
 }
 
+/// The cost and the tokens of a whole run, by the head of its trajectory and by the sums of its replies, some of
+/// which may lack a cost.
+pub fn totals(info: &Value, usage: &Usage, cost: f64, lacks_costs: bool) -> (Option<f64>, Usage) {
+    let mut events = Events {
+        info,
+        records: Vec::new(),
+        t: 0.0,
+        queries: 0,
+        cost,
+        usage: usage.clone(),
+        lacks_costs,
+    };
+    events.bill_rest();
+    (events.known_cost(), events.usage)
+}
+
 /// The events of a trajectory ([`is_trajectory`]), as a journal would hold them. `run_id` names the run in
 /// them if the trajectory does not. Where it does not say which actions a reply had (`extra.actions`), its step
 /// has none.
@@ -219,6 +235,16 @@ impl Events<'_> {
         total.filter(|it| it.is_finite() && *it >= 0.0)
     }
 
+    /// The dollars of the whole run, if all its prices are known.
+    fn known_cost(&self) -> Option<f64> {
+        match self.lacks_costs {
+            _ if self.is_unpriced() => None,
+            true if self.hides_prices() => None,
+            true => self.total(),
+            false => Some(self.total().unwrap_or(self.cost)),
+        }
+    }
+
     /// What was billed and has no message: failed queries, and those of processors.
     fn bill_rest(&mut self) {
         let total = self.info.pointer("/mswea/usage").cloned();
@@ -346,12 +372,7 @@ impl Events<'_> {
         self.push(Event::RunEnded {
             exit_status,
             submission,
-            cost: match self.lacks_costs {
-                _ if self.is_unpriced() => None,
-                true if self.hides_prices() => None,
-                true => self.total(),
-                false => Some(self.total().unwrap_or(self.cost)),
-            },
+            cost: self.known_cost(),
             queries: self.queries,
             usage: self.usage.clone(),
             extra: own["error"].as_object().cloned().unwrap_or_default(),
