@@ -79,6 +79,8 @@ def run(
     each request has it in the header X-Session-ID, too.
     """
     session = session or uuid.uuid4().hex
+    if "/" in session:
+        raise ValueError(f"the session {session!r} names files, so it can't have a `/`")
     folder = Path(folder).resolve()
     logs = folder.parent / f"{folder.name}.logs"
     logs.mkdir(parents=True, exist_ok=True)
