@@ -15,19 +15,19 @@ use crate::story::{commands, turns};
 use crate::views::View;
 
 /// A browser without a window, which is told what to do over a pipe (the DevTools protocol).
-struct Browser {
+pub struct Browser {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     number: u64,
     session: Option<String>,
     /// What the page has complained about.
-    complaints: Vec<String>,
+    pub complaints: Vec<String>,
     _profile: TempDir,
 }
 
 impl Browser {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let profile = tempfile::tempdir().unwrap();
         // The browser reads from descriptor 3 and writes to 4.
         let script = format!(
@@ -60,7 +60,7 @@ impl Browser {
         browser
     }
 
-    fn call(&mut self, method: &str, values: Value) -> Value {
+    pub fn call(&mut self, method: &str, values: Value) -> Value {
         self.number += 1;
         let mut message = json!({ "id": self.number, "method": method, "params": values });
         if let Some(session) = &self.session {
@@ -87,12 +87,12 @@ impl Browser {
         }
     }
 
-    fn go(&mut self, url: &str) {
+    pub fn go(&mut self, url: &str) {
         self.call("Page.navigate", json!({ "url": url }));
     }
 
     /// The value of an expression in the page.
-    fn value(&mut self, script: &str) -> Value {
+    pub fn value(&mut self, script: &str) -> Value {
         let values = json!({ "expression": script, "awaitPromise": true, "returnByValue": true });
         let answer = self.call("Runtime.evaluate", values);
         match answer["exceptionDetails"].is_null() {
@@ -104,7 +104,7 @@ impl Browser {
 
     /// Waits until an expression has this value.
     #[track_caller]
-    fn until(&mut self, script: &str, expected: Value) {
+    pub fn until(&mut self, script: &str, expected: Value) {
         let end = Instant::now() + Duration::from_secs(30);
         loop {
             let found = self.value(script);
@@ -120,7 +120,7 @@ impl Browser {
         }
     }
 
-    fn key(&mut self, key: &str) {
+    pub fn key(&mut self, key: &str) {
         let text = if key.len() == 1 { key } else { "" };
         let values = json!({ "type": "keyDown", "key": key, "text": text });
         self.call("Input.dispatchKeyEvent", values);

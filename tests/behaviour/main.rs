@@ -11,6 +11,7 @@ mod batch_screen;
 mod batches;
 mod browsers;
 mod challenges;
+mod clicked;
 mod command;
 mod config_cli;
 mod containers;
