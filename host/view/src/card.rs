@@ -15,6 +15,8 @@ const SHOWN: usize = 240;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RunCard {
     pub(crate) run_id: String,
+    /// Of a copy of a run in ATIF: the run's id.
+    pub(crate) twin: String,
     pub(crate) task: String,
     /// `running`, `killed`, `unreadable`, or the exit status.
     pub(crate) status: String,

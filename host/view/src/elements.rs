@@ -1,9 +1,10 @@
 //! Finds the elements of a long array in a JSON text without parsing them. So a trajectory of
 //! hundreds of megabytes opens at once, and only the steps that are shown are parsed.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use memchr::{memchr_iter, memchr2};
+use memchr::{memchr, memchr_iter, memchr2};
 
 /// A JSON text with the current position.
 pub(crate) struct JsonScan<'b> {
@@ -13,7 +14,12 @@ pub(crate) struct JsonScan<'b> {
 
 impl<'b> JsonScan<'b> {
     pub(crate) fn new(bytes: &'b [u8]) -> Self {
-        Self { bytes, at: 0 }
+        Self::at(bytes, 0)
+    }
+
+    /// A scan that begins at this offset.
+    pub(crate) fn at(bytes: &'b [u8], at: usize) -> Self {
+        Self { bytes, at }
     }
 
     /// Where the next value begins.
@@ -84,11 +90,11 @@ impl<'b> JsonScan<'b> {
         }
     }
 
-    /// Reads the members of an object: the key, without its quotes, and the value. Stops at a
+    /// Reads the members of an object: the key, as it is meant, and the value. Stops at a
     /// syntax error, or when `take` says so; `take` may read the value itself.
     pub(crate) fn members(
         &mut self,
-        mut take: impl FnMut(&'b [u8], &mut Self) -> Option<()>,
+        mut take: impl FnMut(&[u8], &mut Self) -> Option<()>,
     ) -> Option<()> {
         self.skip(b'{')?;
         if self.peek()? == b'}' {
@@ -98,7 +104,7 @@ impl<'b> JsonScan<'b> {
         loop {
             let key = self.string()?;
             self.skip(b':')?;
-            take(&self.bytes[key.start + 1..key.end - 1], self)?;
+            take(&unescaped(&self.bytes[key]), self)?;
             match self.peek()? {
                 b',' => self.at += 1,
                 b'}' => {
@@ -138,6 +144,21 @@ impl<'b> JsonScan<'b> {
     /// Whether an array comes next.
     pub(crate) fn is_array(&mut self) -> bool {
         self.peek() == Some(b'[')
+    }
+}
+
+/// The text of a string with its quotes, as a parser reads it. Of a string that a parser refuses, and of another
+/// value, the text stays as it is.
+pub(crate) fn unescaped(string: &[u8]) -> Cow<'_, [u8]> {
+    let inside = string
+        .strip_prefix(b"\"")
+        .and_then(|it| it.strip_suffix(b"\""));
+    let Some(inside) = inside else {
+        return Cow::Borrowed(string);
+    };
+    match memchr(b'\\', inside).map(|_| serde_json::from_slice::<String>(string)) {
+        Some(Ok(text)) => Cow::Owned(text.into_bytes()),
+        _ => Cow::Borrowed(inside),
     }
 }
 
@@ -181,6 +202,14 @@ mod tests {
             });
             assert_eq!(read.map(|()| found), expected, "{text}");
         }
+        for (string, expected) in [
+            (r#""messages""#, "messages"),
+            (r#""\u006dess\u0061ges""#, "messages"),
+            (r#""\ud800""#, r"\ud800"),
+            ("7", "7"),
+        ] {
+            assert_eq!(&*unescaped(string.as_bytes()), expected.as_bytes());
+        }
         let text = r#"{"a": {"x": [1]}, "b\"": "c" , "d":1}"#;
         let mut members = Vec::new();
         let read = JsonScan::new(text.as_bytes()).members(|key, scan| {
@@ -189,7 +218,7 @@ mod tests {
             Some(())
         });
         assert!(read.is_some());
-        let expected = [("a", r#"{"x": [1]}"#), (r#"b\""#, r#""c""#), ("d", "1")];
+        let expected = [("a", r#"{"x": [1]}"#), ("b\"", r#""c""#), ("d", "1")];
         assert_eq!(
             members,
             expected.map(|(key, value)| (key.to_owned(), value))

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::card::{RunCard, changed, first_of, last_of};
 use crate::config_name::ConfigName;
 use crate::foreign_head::ForeignHead;
+use crate::indexed::is_told;
 
 /// Reads the card of a trajectory.
 ///
@@ -36,7 +37,7 @@ pub(crate) fn read(path: &Path) -> Result<RunCard, String> {
     if head.is_atif {
         return Ok(of_atif(&head, card));
     }
-    if head.is_sweagent {
+    if head.is_sweagent || head.has_history && !head.has_messages {
         return Ok(of_sweagent(&head, card));
     }
     if head.info.is_null() && !head.has_messages {
@@ -52,6 +53,7 @@ fn of_atif(head: &ForeignHead, card: RunCard) -> RunCard {
         false => of_steps,
     };
     RunCard {
+        twin: head.trajectory_id.clone(),
         status: status(&head.extra, "ATIF"),
         model: text(agent, "/model_name"),
         cost: match totals.is_object() {
@@ -69,6 +71,13 @@ fn of_atif(head: &ForeignHead, card: RunCard) -> RunCard {
 fn of_sweagent(head: &ForeignHead, card: RunCard) -> RunCard {
     let info = &head.info;
     let config = replayed_config(&head.replay_config);
+    let counted = steps(info);
+    let steps = match counted {
+        0 if head.is_sweagent => head.steps,
+        0 => head.replies,
+        counted => counted,
+    };
+    let cost = number(info, "/model_stats/instance_cost");
     let mut name = ConfigName::default();
     if let Some(mut agent) = config.pointer("/agent").cloned() {
         let mut model = agent.get_mut("model").map(Value::take).unwrap_or_default();
@@ -83,8 +92,8 @@ fn of_sweagent(head: &ForeignHead, card: RunCard) -> RunCard {
         status: status(info, "unfinished"),
         model: mswea_export::replayed_model(&config).unwrap_or_default(),
         config: name.name(),
-        steps: steps(info),
-        cost: number(info, "/model_stats/instance_cost"),
+        steps,
+        cost: cost.filter(|cost| steps == 0 || is_told(*cost, counted.into())),
         input: count(info, "/model_stats/tokens_sent"),
         output: count(info, "/model_stats/tokens_received"),
         program: format!("SWE-agent {}", text(info, "/swe_agent_version")),
@@ -257,6 +266,71 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             assert!(read(&path).unwrap_err().contains("no trajectory"), "{text}");
         }
+    }
+
+    #[test]
+    fn sweagent_with_a_demonstration_and_without_statistics() {
+        let history = json!([{"role": "system", "content": "s"},
+            {"role": "user", "content": "Here is a demonstration", "is_demo": true},
+            {"role": "assistant", "content": "d", "is_demo": true},
+            {"role": "user", "content": "fix it"}, {"role": "assistant", "content": "a"}]);
+        let info = json!({"exit_status": "submitted", "model_stats": {"api_calls": 0, "instance_cost": 0.0}});
+        let step = json!({"action": "ls"});
+        let mut value = json!({"trajectory": [step, step, step], "history": history, "info": info});
+        let whole = card(&value);
+        assert_eq!(
+            (whole.task.as_str(), whole.steps, whole.cost),
+            ("fix it", 3, None)
+        );
+        // The history alone.
+        value.as_object_mut().unwrap().shift_remove("trajectory");
+        let alone = card(&value);
+        assert_eq!(
+            (alone.task.as_str(), alone.steps, alone.status.as_str()),
+            ("fix it", 1, "submitted")
+        );
+        value.as_object_mut().unwrap().shift_remove("info");
+        assert_eq!(card(&value).status, "unfinished");
+    }
+
+    /// What the list has of a file with this text.
+    fn of_text(text: &str) -> Result<RunCard, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.traj.json");
+        std::fs::write(&path, text).unwrap();
+        read(&path)
+    }
+
+    #[test]
+    fn odd_texts_of_a_file() {
+        // Half a character, before and in the messages.
+        let half = r#"{"info": {"submission": "a\ud800b", "exit_status": "Submitted"},
+            "messages": [{"role": "user", "content": "fix \udfff it"}, {"role": "assistant"}]}"#;
+        let read = of_text(half).unwrap();
+        assert_eq!(
+            (read.status.as_str(), read.task.as_str()),
+            ("Submitted", "fix \u{fffd} it")
+        );
+        for text in [
+            r#"{"messages": [], "info": {}, "\u006dessages": []}"#,
+            r#"{"info": {}, "messages": [], "messages": 7}"#,
+        ] {
+            let error = of_text(text).unwrap_err();
+            assert!(
+                error.contains("the key `messages` more than once"),
+                "{error}"
+            );
+        }
+        // What is very long does not hide what comes after it.
+        let zeros = vec![0; 200_000];
+        let long = json!({"info": {"exit_status": "Submitted", "zeros": zeros}, "messages": [
+            {"role": "user", "content": zeros}, {"role": "user", "content": "fix it"},
+            {"role": zeros, "extra": {"cost": zeros}}, {"role": "assistant"}]});
+        let read = card(&long);
+        assert_eq!(
+            (read.task.as_str(), read.status.as_str()),
+            ("fix it", "Submitted")
+        );
     }
 
     /// The card of a file with this content.

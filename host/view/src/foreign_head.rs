@@ -7,10 +7,13 @@ use std::io::{BufReader, Read as _};
 
 use mswea_core::Usage;
 use mswea_export::from_iso;
-use mswea_run::journal::trajectory::usage_of;
+use mswea_run::journal::trajectory::{replace_lone_surrogates, usage_of};
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+
+use crate::foreign_value::{KeptText, KeptValue};
+use crate::indexed::{ONCE, has_twice};
 
 /// A file with at most so many bytes is read at once, which is faster.
 const AT_ONCE: u64 = 16 << 20;
@@ -21,12 +24,17 @@ pub(crate) struct ForeignHead {
     pub(crate) is_atif: bool,
     pub(crate) is_sweagent: bool,
     pub(crate) has_messages: bool,
+    pub(crate) has_history: bool,
     pub(crate) info: Value,
     pub(crate) agent: Value,
     pub(crate) metrics: Value,
     pub(crate) extra: Value,
     /// SWE-agent's config.
     pub(crate) replay_config: Value,
+    /// The run's id in ATIF, as this host writes it.
+    pub(crate) trajectory_id: String,
+    /// The steps of SWE-agent's `trajectory`.
+    pub(crate) steps: u32,
     /// The first message of the user.
     pub(crate) task: String,
     /// The first and the last time that a message or a step has, in Unix seconds.
@@ -43,6 +51,12 @@ pub(crate) struct ForeignHead {
     pub(crate) has_free: bool,
     /// How it ended, by its last message.
     pub(crate) exit_status: String,
+    /// The keys that a file has at most once.
+    once: Vec<&'static str>,
+    /// Why it is not read.
+    refusal: Option<String>,
+    /// Whether the rest was not needed.
+    is_done: bool,
 }
 
 impl ForeignHead {
@@ -53,22 +67,23 @@ impl ForeignHead {
     pub(crate) fn read(mut file: File, bytes: u64) -> Result<Self, String> {
         if bytes > AT_ONCE {
             let input = BufReader::with_capacity(1 << 16, file);
-            return Self::of(serde_json::Deserializer::from_reader(input));
+            return Self::of(serde_json::Deserializer::from_reader(input)).finished();
         }
         let mut text = Vec::with_capacity(usize::try_from(bytes).unwrap_or_default());
         let read = file.read_to_end(&mut text);
         read.map_err(|error| error.to_string())?;
-        Self::of(serde_json::Deserializer::from_slice(&text))
+        let read = Self::of(serde_json::Deserializer::from_slice(&text));
+        // Python writes half a character as it is.
+        if read.is_broken() && replace_lone_surrogates(&mut text) > 0 {
+            return Self::of(serde_json::Deserializer::from_slice(&text)).finished();
+        }
+        read.finished()
     }
 
-    fn of<'de, R: serde_json::de::Read<'de>>(
-        mut input: serde_json::Deserializer<R>,
-    ) -> Result<Self, String> {
+    fn of<'de, R: serde_json::de::Read<'de>>(mut input: serde_json::Deserializer<R>) -> ReadHead {
         let mut head = Self::default();
-        match input.deserialize_any(HeadVisitor(&mut head)) {
-            Err(error) if !head.is_enough() => Err(format!("it is no trajectory: {error}")),
-            _ => Ok(head),
-        }
+        let error = input.deserialize_any(HeadVisitor(&mut head)).err();
+        ReadHead { head, error }
     }
 
     fn is_enough(&self) -> bool {
@@ -86,6 +101,9 @@ impl ForeignHead {
     }
 
     fn take(&mut self, seen: SeenStep) {
+        if seen.is_demo {
+            return;
+        }
         if self.task.is_empty() && (seen.role == "user" || seen.source == "user") {
             self.task = seen.text;
         }
@@ -113,6 +131,29 @@ impl ForeignHead {
     }
 }
 
+/// A head as far as it was read.
+struct ReadHead {
+    head: ForeignHead,
+    error: Option<serde_json::Error>,
+}
+
+impl ReadHead {
+    fn is_broken(&self) -> bool {
+        self.error.is_some() && !self.head.is_done && self.head.refusal.is_none()
+    }
+
+    fn finished(self) -> Result<ForeignHead, String> {
+        let Self { head, error } = self;
+        match (&head.refusal, error) {
+            (Some(why), _) => Err(format!("it {why}")),
+            (None, Some(error)) if !head.is_enough() => {
+                Err(format!("it is no trajectory: {error}"))
+            }
+            _ => Ok(head),
+        }
+    }
+}
+
 struct HeadVisitor<'f>(&'f mut ForeignHead);
 
 impl<'de> Visitor<'de> for HeadVisitor<'_> {
@@ -130,28 +171,46 @@ impl<'de> Visitor<'de> for HeadVisitor<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let head = self.0;
         while let Some(name) = entries.next_key::<String>()? {
+            if let Some(key) = ONCE.iter().find(|it| **it == name) {
+                if head.once.contains(key) {
+                    head.refusal = Some(has_twice(key));
+                    return Err(serde::de::Error::custom("a key is there twice"));
+                }
+                head.once.push(key);
+            }
             match name.as_str() {
                 "schema_version" => {
-                    let version: Value = entries.next_value()?;
-                    head.is_atif = version.as_str().is_some_and(|it| it.starts_with("ATIF"));
+                    head.is_atif = word(&mut entries)?.starts_with("ATIF");
                 }
-                "info" => head.info = entries.next_value()?,
-                "agent" => head.agent = entries.next_value()?,
-                "final_metrics" => head.metrics = entries.next_value()?,
-                "extra" => head.extra = entries.next_value()?,
-                "replay_config" => head.replay_config = entries.next_value()?,
+                "session_id" | "trajectory_id" => {
+                    let id = word(&mut entries)?;
+                    if name == "trajectory_id" || head.trajectory_id.is_empty() {
+                        head.trajectory_id = id;
+                    }
+                }
+                "info" => head.info = entries.next_value_seed(KeptValue::of_head())?,
+                "agent" => head.agent = entries.next_value_seed(KeptValue::of_head())?,
+                "final_metrics" => head.metrics = entries.next_value_seed(KeptValue::of_head())?,
+                "extra" => head.extra = entries.next_value_seed(KeptValue::of_head())?,
+                "replay_config" => {
+                    head.replay_config = entries.next_value_seed(KeptValue::of_head())?;
+                }
                 "messages" => {
                     head.has_messages = true;
                     if head.is_own() {
+                        head.is_done = true;
                         return Err(serde::de::Error::custom("the rest is not needed"));
                     }
                     entries.next_value_seed(ForeignSteps(head))?;
                 }
                 "trajectory" => {
                     head.is_sweagent = true;
-                    entries.next_value::<IgnoredAny>()?;
+                    entries.next_value_seed(CountedSteps(&mut head.steps))?;
                 }
-                "history" | "steps" => entries.next_value_seed(ForeignSteps(head))?,
+                "history" | "steps" => {
+                    head.has_history |= name == "history";
+                    entries.next_value_seed(ForeignSteps(head))?;
+                }
                 _ => {
                     entries.next_value::<IgnoredAny>()?;
                 }
@@ -195,6 +254,32 @@ impl<'de> Visitor<'de> for ForeignSteps<'_> {
     }
 }
 
+/// The number of elements of a list.
+struct CountedSteps<'n>(&'n mut u32);
+
+impl<'de> DeserializeSeed<'de> for CountedSteps<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<(), D::Error> {
+        input.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for CountedSteps<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of steps")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        while entries.next_element::<IgnoredAny>()?.is_some() {
+            *self.0 = self.0.saturating_add(1);
+        }
+        Ok(())
+    }
+}
+
 /// What is read of a message or a step.
 #[derive(Default)]
 struct SeenStep {
@@ -207,6 +292,7 @@ struct SeenStep {
     time: Option<f64>,
     cost: Option<f64>,
     calls: Option<u64>,
+    is_demo: bool,
     usage: Option<Usage>,
 }
 
@@ -251,18 +337,19 @@ impl<'de> Visitor<'de> for SeenPart<'_> {
         while let Some(name) = entries.next_key::<String>()? {
             match (level, name.as_str()) {
                 (Step, "content" | "message") if wants_text => {
-                    let found = text(&entries.next_value()?);
+                    let found = entries.next_value_seed(KeptText)?;
                     if !found.is_empty() {
                         seen.text = found;
                     }
                 }
                 (Step, "role") => seen.role = word(&mut entries)?,
                 (Step, "source") => seen.source = word(&mut entries)?,
+                (Step, "is_demo") => seen.is_demo = small(&mut entries)? == true,
                 (Step, "object") => seen.object = word(&mut entries)?,
                 (Step, "timestamp") => seen.time = from_iso(&word(&mut entries)?),
-                (Step, "llm_call_count") => seen.calls = entries.next_value::<Value>()?.as_u64(),
+                (Step, "llm_call_count") => seen.calls = small(&mut entries)?.as_u64(),
                 (Step | Response, "usage") => {
-                    let usage: Value = entries.next_value()?;
+                    let usage = small(&mut entries)?;
                     seen.usage = usage_of(&serde_json::json!({ "usage": usage }));
                 }
                 (Step, "extra" | "metrics") => entries.next_value_seed(SeenPart {
@@ -271,16 +358,16 @@ impl<'de> Visitor<'de> for SeenPart<'_> {
                     seen,
                 })?,
                 (Metrics, "prompt_tokens" | "completion_tokens") => {
-                    let count = entries.next_value::<Value>()?.as_u64().unwrap_or_default();
+                    let count = small(&mut entries)?.as_u64().unwrap_or_default();
                     let usage = seen.usage.get_or_insert_default();
                     match name.as_str() {
                         "prompt_tokens" => usage.input_tokens = count,
                         _ => usage.output_tokens = count,
                     }
                 }
-                (Metrics, "cost_usd") => seen.cost = entries.next_value::<Value>()?.as_f64(),
-                (Extra, "timestamp") => seen.time = entries.next_value::<Value>()?.as_f64(),
-                (Extra, "cost") => seen.cost = entries.next_value::<Value>()?.as_f64(),
+                (Metrics, "cost_usd") => seen.cost = small(&mut entries)?.as_f64(),
+                (Extra, "timestamp") => seen.time = small(&mut entries)?.as_f64(),
+                (Extra, "cost") => seen.cost = small(&mut entries)?.as_f64(),
                 (Extra, "interrupt_type") => seen.interrupt = word(&mut entries)?,
                 (Extra, "exit_status") => seen.exit_status = word(&mut entries)?,
                 (Extra, "response") => entries.next_value_seed(SeenPart {
@@ -328,20 +415,13 @@ impl<'de> Visitor<'de> for SeenPart<'_> {
 
 /// A short text; empty if it is something else.
 fn word<'de, A: MapAccess<'de>>(entries: &mut A) -> Result<String, A::Error> {
-    match entries.next_value()? {
+    match small(entries)? {
         Value::String(text) => Ok(text),
         _ => Ok(String::new()),
     }
 }
 
-/// The text of a message, which may consist of parts.
-fn text(content: &Value) -> String {
-    match content {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => {
-            let texts = parts.iter().filter_map(|it| it.get("text")?.as_str());
-            texts.collect::<Vec<_>>().join("\n")
-        }
-        _ => String::new(),
-    }
+/// A short value; a long one is cut.
+fn small<'de, A: MapAccess<'de>>(entries: &mut A) -> Result<Value, A::Error> {
+    entries.next_value_seed(KeptValue::of_step())
 }

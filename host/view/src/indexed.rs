@@ -1,19 +1,25 @@
 //! A trajectory without a journal, page by page: a reply of the model with its results, or the
-//! prompts. The formats are those of mini-swe-agent (also a bare list of messages), SWE-agent and
-//! ATIF.
+//! prompts. The formats are those of mini-swe-agent (also a bare list of messages), SWE-agent (also its
+//! history alone) and ATIF.
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use mswea_export::{Conversation, ConversationStep, from_atif, from_records, from_sweagent};
 use mswea_run::journal::trajectory::{records_from_trajectory, replace_lone_surrogates};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use crate::elements::{JsonScan, line_of};
+use crate::elements::{JsonScan, line_of, unescaped};
 
 /// A longer value beside the steps is not kept, unless it tells how the run ended.
 const HEAD: usize = 256 << 10;
 const ENDING: [&str; 3] = ["info", "extra", "final_metrics"];
+/// So many of the other values are kept, with so many bytes in all.
+const MEMBERS: usize = 1000;
+const MEMBERS_BYTES: usize = 1 << 20;
+/// Keys that a trajectory has at most once: a parser takes the last of several, another reader the first.
+pub(crate) const ONCE: [&str; 5] = ["messages", "steps", "trajectory", "history", "info"];
 /// How many messages of the history are looked at for the prompts of SWE-agent.
 const PROMPTS: usize = 50;
 
@@ -21,6 +27,8 @@ const PROMPTS: usize = 50;
 enum TrajectoryKind {
     Mini,
     Sweagent,
+    /// SWE-agent's history alone.
+    History,
     Atif,
 }
 
@@ -29,8 +37,17 @@ impl TrajectoryKind {
     fn key(self) -> &'static str {
         match self {
             Self::Mini => "messages",
-            Self::Sweagent => "trajectory",
+            Self::Sweagent | Self::History => "trajectory",
             Self::Atif => "steps",
+        }
+    }
+
+    /// The run with these values.
+    fn read(self, value: &Value) -> Result<Conversation, String> {
+        match self {
+            Self::Mini => records_from_trajectory(value, "").map(|it| from_records(&it)),
+            Self::Atif => from_atif(value),
+            Self::Sweagent | Self::History => Ok(from_sweagent(value)),
         }
     }
 }
@@ -40,7 +57,7 @@ pub(crate) struct IndexedTrajectory {
     bytes: Vec<u8>,
     kind: TrajectoryKind,
     /// The values outside of the steps.
-    head: Map<String, Value>,
+    head: Mutex<Map<String, Value>>,
     /// The messages before the first step, if they are apart.
     prompts: Option<Range<usize>>,
     /// The elements of each page.
@@ -62,13 +79,23 @@ impl IndexedTrajectory {
 
     fn of(bytes: Vec<u8>) -> Result<Self, String> {
         let mut head = Map::new();
+        let mut bytes_left = MEMBERS_BYTES;
         let mut found: Vec<(TrajectoryKind, Vec<Range<usize>>)> = Vec::new();
-        let mut prompts = None;
+        let (mut prompts, mut history) = (None, None);
+        let mut once: Vec<&str> = Vec::new();
+        let mut twice = None;
         let mut scan = JsonScan::new(&bytes);
         let read = match scan.is_array() {
             true => paged(&mut scan, &bytes, TrajectoryKind::Mini)
                 .map(|pages| found.push((TrajectoryKind::Mini, pages))),
             false => scan.members(|key, scan| {
+                if let Some(key) = ONCE.iter().find(|it| it.as_bytes() == key) {
+                    if once.contains(key) {
+                        twice = Some(*key);
+                        return None;
+                    }
+                    once.push(key);
+                }
                 let kind = match key {
                     b"messages" => Some(TrajectoryKind::Mini),
                     b"trajectory" => Some(TrajectoryKind::Sweagent),
@@ -78,14 +105,25 @@ impl IndexedTrajectory {
                 match kind.filter(|_| scan.is_array()) {
                     Some(kind) => found.push((kind, paged(scan, &bytes, kind)?)),
                     None if key == b"history" && scan.is_array() => {
+                        history = Some(scan.begin());
                         prompts = before_replies(scan, &bytes)?;
                     }
                     None => {
                         let value = scan.value()?;
                         let key = String::from_utf8_lossy(key).into_owned();
-                        if (value.len() <= HEAD || ENDING.contains(&key.as_str()))
+                        // The last one counts.
+                        head.shift_remove(&key);
+                        let is_ending = ENDING.contains(&key.as_str());
+                        let bytes_used = if is_ending {
+                            0
+                        } else {
+                            key.len() + value.len()
+                        };
+                        let has_room = head.len() < MEMBERS && bytes_used <= bytes_left;
+                        if (is_ending || value.len() <= HEAD && has_room)
                             && let Ok(value) = parsed(bytes[value].to_vec())
                         {
+                            bytes_left -= bytes_used;
                             head.insert(key, value);
                         }
                     }
@@ -93,21 +131,30 @@ impl IndexedTrajectory {
                 Some(())
             }),
         };
+        if let Some(key) = twice {
+            return Err(has_twice(key));
+        }
         if read.is_none() {
             let line = line_of(&bytes, scan.begin());
             return Err(format!("is no JSON, or is cut off: see line {line}"));
+        }
+        if let Some(begin) = history.filter(|_| found.is_empty()) {
+            let kind = TrajectoryKind::History;
+            let pages = paged(&mut JsonScan::at(&bytes, begin), &bytes, kind);
+            found.push((kind, pages.unwrap_or_default()));
         }
         // Newer versions of SWE-agent write `messages` as well.
         found.sort_by_key(|(kind, _)| *kind != TrajectoryKind::Sweagent);
         let Some((kind, pages)) = found.into_iter().next() else {
             return Err(
-                "is no trajectory: it has no list `messages`, `trajectory` or `steps`".to_owned(),
+                "is no trajectory: it has no list `messages`, `trajectory`, `steps` or `history`"
+                    .to_owned(),
             );
         };
         Ok(Self {
             bytes,
             kind,
-            head,
+            head: Mutex::new(head),
             prompts: prompts.filter(|_| kind == TrajectoryKind::Sweagent),
             pages,
         })
@@ -115,7 +162,15 @@ impl IndexedTrajectory {
 
     /// The values outside of the steps.
     pub(crate) fn head(&self) -> Value {
-        Value::Object(self.head.clone())
+        let head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        Value::Object(head.clone())
+    }
+
+    /// How the run ended, if that is outside of the steps.
+    pub(crate) fn exit_status(&self) -> Option<String> {
+        let head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = head.get("info")?.get("exit_status")?.as_str()?;
+        Some(status.to_owned())
     }
 
     /// Whether what the run has cost in all is beside the steps.
@@ -165,24 +220,38 @@ impl IndexedTrajectory {
     /// # Errors
     /// A message if one of them is in no known form.
     pub(crate) fn conversation(&self, pages: Range<usize>) -> Result<Conversation, String> {
-        let list = |range| {
-            let list = parsed(format!("[{}]", self.text(range)).into_bytes());
-            list.map_err(|error| format!("this step is no JSON: {error}"))
+        let list = |range| match parsed(format!("[{}]", self.text(range)).into_bytes()) {
+            Ok(Value::Array(list)) => Ok(list),
+            Ok(_) => Ok(Vec::new()),
+            Err(error) => Err(format!("this step is no JSON: {error}")),
         };
         let [prompts, steps] = self.ranges(pages);
-        let mut value = self.head.clone();
-        value.insert(self.kind.key().to_owned(), list(steps)?);
-        match self.kind {
-            TrajectoryKind::Mini => {
-                let records = records_from_trajectory(&Value::Object(value), "")?;
-                Ok(from_records(&records))
-            }
-            TrajectoryKind::Sweagent => {
-                value.insert("history".to_owned(), list(prompts)?);
-                Ok(from_sweagent(&Value::Object(value)))
-            }
-            TrajectoryKind::Atif => from_atif(&Value::Object(value)),
+        let (mut prompts, mut steps) = (list(prompts)?, list(steps)?);
+        if self.kind == TrajectoryKind::History {
+            (prompts, steps) = of_history(steps);
         }
+        // The values are lent, because they may be large.
+        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        head.insert(self.kind.key().to_owned(), steps.into());
+        if self.kind.key() == "trajectory" {
+            head.insert("history".to_owned(), prompts.into());
+        }
+        let mut value = Value::Object(std::mem::take(&mut *head));
+        let read = self.kind.read(&value);
+        if let Some(values) = value.as_object_mut() {
+            values.shift_remove("history");
+            values.shift_remove(self.kind.key());
+            *head = std::mem::take(values);
+        }
+        let mut run = read?;
+        if self.kind.key() == "trajectory" && !self.pages.is_empty() {
+            let stats = head.get("info").and_then(|it| it.get("model_stats"));
+            let calls = stats.and_then(|it| it.get("api_calls")?.as_u64());
+            run.cost = run
+                .cost
+                .filter(|cost| is_told(*cost, calls.unwrap_or_default()));
+        }
+        Ok(run)
     }
 
     /// The steps of a page.
@@ -192,6 +261,50 @@ impl IndexedTrajectory {
     pub(crate) fn steps(&self, index: usize) -> Result<Vec<ConversationStep>, String> {
         Ok(self.conversation(index..index + 1)?.steps)
     }
+}
+
+/// The error about such a key ([`ONCE`]).
+pub(crate) fn has_twice(key: &str) -> String {
+    format!("has the key `{key}` more than once, of which readers take different ones")
+}
+
+/// Whether SWE-agent's cost of a run with replies is known. Its statistics may be all zero.
+pub(crate) fn is_told(cost: f64, calls: u64) -> bool {
+    calls > 0 || cost > 0.0
+}
+
+/// The prompts in a part of SWE-agent's history, and the steps as its trajectory has them.
+fn of_history(items: Vec<Value>) -> (Vec<Value>, Vec<Value>) {
+    let (mut prompts, mut steps) = (Vec::new(), Vec::<Value>::new());
+    for mut item in items {
+        let is_reply = item["role"] == "assistant" && item["is_demo"] != true;
+        let text = |value: &Value| match value {
+            Value::Array(parts) => {
+                let texts = parts.iter().filter_map(|it| it.get("text")?.as_str());
+                texts.collect::<Vec<_>>().join("\n")
+            }
+            value => value.as_str().unwrap_or_default().to_owned(),
+        };
+        if is_reply {
+            let said = json!(text(&item["content"]));
+            let thought = item.get_mut("thought").map(Value::take);
+            let thought = thought.filter(|it| it.as_str().is_some_and(|it| !it.is_empty()));
+            let action = item.get_mut("action").map(Value::take);
+            steps.push(
+                json!({ "action": action, "thought": thought.unwrap_or(said), "observation": "" }),
+            );
+        } else if let Some(Value::String(shown)) =
+            steps.last_mut().map(|step| &mut step["observation"])
+        {
+            if !shown.is_empty() {
+                shown.push('\n');
+            }
+            shown.push_str(&text(&item["content"]));
+        } else {
+            prompts.push(item);
+        }
+    }
+    (prompts, steps)
 }
 
 fn parsed(mut text: Vec<u8>) -> serde_json::Result<Value> {
@@ -247,19 +360,20 @@ fn is_reply(scan: &mut JsonScan<'_>, bytes: &[u8]) -> Option<bool> {
         scan.value()?;
         return Some(false);
     }
-    let (mut is_reply, mut is_demo) = (false, false);
+    let (mut of_role, mut of_source, mut of_kind, mut is_demo) = (false, false, false, false);
     scan.members(|key, scan| {
         let text = &bytes[scan.value()?];
+        let is = |word: &str| text.first() == Some(&b'"') && *unescaped(text) == *word.as_bytes();
         match key {
-            b"role" => is_reply |= text == b"\"assistant\"",
-            b"source" => is_reply |= text == b"\"agent\"",
-            b"object" => is_reply |= text == b"\"response\"",
+            b"role" => of_role = is("assistant"),
+            b"source" => of_source = is("agent"),
+            b"object" => of_kind = is("response"),
             b"is_demo" => is_demo = text == b"true",
             _ => {}
         }
         Some(())
     })?;
-    Some(is_reply && !is_demo)
+    Some((of_role || of_source || of_kind) && !is_demo)
 }
 
 #[cfg(test)]
@@ -297,6 +411,40 @@ mod tests {
     }
 
     #[test]
+    fn a_history_alone_is_a_run() {
+        let history = r#"{"history": [{"role": "system", "content": "s"}, {"role": "assistant", "content": "d", "is_demo": true},
+            {"role": "user", "content": [{"type": "text", "text": "fix it"}]}, {"role": "\u0061ssistant", "thought": "one", "content": "", "action": "ls"},
+            {"role": "user", "content": "a.c"}, {"role": "tool", "content": [{"type": "text", "text": "b.c"}]},
+            {"role": "assistant", "content": "two"}],
+            "info": {"model_stats": {"api_calls": 0, "instance_cost": 0.0}}}"#;
+        let expected = [vec!["s", "d", "fix it"], vec!["one"], vec!["two"]];
+        assert_eq!(texts(history), expected);
+        let run = IndexedTrajectory::of(history.as_bytes().to_vec()).unwrap();
+        assert_eq!(run.steps(1).unwrap()[0].shown[0].text, "a.c\nb.c");
+        // Zero statistics are none.
+        assert_eq!(run.conversation(0..2).unwrap().cost, None);
+    }
+
+    #[test]
+    fn what_is_kept_beside_the_steps_is_limited() {
+        let many = (0..3 * MEMBERS).map(|key| format!("\"{key}\": {key}, "));
+        let long = "x".repeat(HEAD - 2);
+        let text = format!(
+            r#"{{"a": 1, "b": "{long}", "c": "{long}", "d": "{long}", "e": "{long}", "a": "{long}x", {} "info": {{"exit_status": "end"}}, "messages": []}}"#,
+            many.collect::<String>()
+        );
+        let run = IndexedTrajectory::of(text.into_bytes()).unwrap();
+        assert!(run.head.lock().unwrap().len() <= MEMBERS + 1);
+        // The last one counts, and is too long.
+        assert!(run.head().get("a").is_none() && run.head().get("e").is_none());
+        for _ in 0..2 {
+            assert_eq!(run.exit_status().as_deref(), Some("end"));
+            let read = run.conversation(0..0).unwrap();
+            assert_eq!(read.exit_status.as_deref(), Some("end"));
+        }
+    }
+
+    #[test]
     fn the_name_of_a_file_in_an_error_is_harmless() {
         let path = Path::new("x\u{1b}]0;title\u{7}\u{1b}[2J.traj.json");
         let error = IndexedTrajectory::open(path).err().unwrap();
@@ -309,6 +457,14 @@ mod tests {
             ("{\n\"messages\": [1,\n", "cut off: see line 3"),
             ("{}", "no list `messages`"),
             ("x", "is no JSON"),
+            (
+                r#"{"messages": [1], "\u006dessages": [2]}"#,
+                "has the key `messages` more than once",
+            ),
+            (
+                r#"{"info": {}, "steps": [], "info": 7}"#,
+                "the key `info` more",
+            ),
         ] {
             let error = IndexedTrajectory::of(text.as_bytes().to_vec())
                 .err()

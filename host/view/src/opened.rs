@@ -75,6 +75,8 @@ pub(crate) fn read_once(place: &RunPlace, files: &SecretsFiles) -> Result<Opened
 pub(crate) struct OpenedRun {
     stamp: Option<FileStamp>,
     source: RunSource,
+    /// Why a trajectory with this stamp can't be read.
+    failure: Option<String>,
     /// The error in the rest of the file.
     damage: Option<String>,
     /// The host's current activity, and its start.
@@ -191,11 +193,14 @@ impl OpenedRun {
         if !place.is_journal {
             let stamp = FileStamp::of(&place.path).map_err(failed)?;
             if self.stamp != Some(stamp) {
-                self.source = RunSource::Trajectory(Box::new(PagedTrajectory::open(&place.path)?));
-                self.damage = None;
+                let (source, failure) = match PagedTrajectory::open(&place.path) {
+                    Ok(run) => (RunSource::Trajectory(Box::new(run)), None),
+                    Err(why) => (RunSource::Nothing, Some(why)),
+                };
+                (self.source, self.failure, self.damage) = (source, failure, None);
                 self.stamp = Some(stamp);
             }
-            return Ok(());
+            return self.failure.clone().map_or(Ok(()), Err);
         }
         let file = mswea_files::open(&place.path, u64::MAX).map_err(failed)?;
         let stamp = FileStamp::of(&place.path).map_err(failed)?;
@@ -326,6 +331,32 @@ fn doing(event: &Event) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_is_kept_until_the_file_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.traj.json");
+        let text = r#"{"messages": [{"role": "user", "content": "t"}]}"#;
+        std::fs::write(&path, "x".repeat(text.len())).unwrap();
+        let place = RunPlace {
+            path: path.clone(),
+            name: "x".to_owned(),
+            is_journal: false,
+        };
+        let files = SecretsFiles::new(SecretValues::new([]), |_| Vec::new());
+        let mut run = OpenedRun::default();
+        let why = run.refresh(&place, &files).unwrap_err();
+        // The same stamp: it is not read again.
+        let before = std::fs::metadata(&path).unwrap().modified().unwrap();
+        let file = File::options().write(true).open(&path).unwrap();
+        file.write_all_at(text.as_bytes(), 0).unwrap();
+        file.set_modified(before).unwrap();
+        assert_eq!(run.refresh(&place, &files).unwrap_err(), why);
+        file.set_modified(before + std::time::Duration::from_secs(1))
+            .unwrap();
+        run.refresh(&place, &files).unwrap();
+        assert_eq!(run.conversation().steps.len(), 1);
+    }
 
     #[test]
     fn what_is_done_now_has_no_part_of_a_secret() {

@@ -246,9 +246,11 @@ impl RunReader {
         let open = match &self.source {
             PageSource::Unread => return (false, self.run.card.status.clone()),
             PageSource::Trajectory(run, _) => {
-                let status = run.head().pointer("/info/exit_status").cloned();
-                let status = status.as_ref().and_then(Value::as_str);
-                return (false, status.unwrap_or(&self.run.card.status).to_owned());
+                let status = run.exit_status();
+                return (
+                    false,
+                    status.unwrap_or_else(|| self.run.card.status.clone()),
+                );
             }
             PageSource::Journal(open, _) => open,
         };

@@ -1,6 +1,6 @@
 //! The list of runs, the data of each, and the changes of these.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -48,6 +48,8 @@ struct TableRow {
     tally: JournalTally,
     card: RunCard,
     changed: u64,
+    /// Whether the same run is in the list with more data.
+    is_double: bool,
 }
 
 /// A run of the list.
@@ -115,7 +117,8 @@ impl RunTable {
             true => since,
             false => 0,
         };
-        let changed = state.rows.iter().filter(|(_, row)| row.changed > since);
+        let shown = || state.rows.iter().filter(|(_, row)| !row.is_double);
+        let changed = shown().filter(|(_, row)| row.changed > since);
         let runs: Vec<Value> = changed
             .map(|(id, row)| {
                 let mut card = row.card.to_json(id, &row.place.name, &self.secrets);
@@ -133,7 +136,7 @@ impl RunTable {
             "whole": since == 0,
             "runs": runs,
             "gone": if since == 0 { Vec::new() } else { gone },
-            "total": state.rows.len(),
+            "total": shown().count(),
         });
         (format!("\"{}\"", state.revision), value)
     }
@@ -141,7 +144,8 @@ impl RunTable {
     /// All runs, the newest first.
     pub(crate) fn all(&self) -> Vec<ListedRun> {
         let state = self.looked_at();
-        let all = state.rows.iter().map(|(id, row)| row.listed(id));
+        let shown = state.rows.iter().filter(|(_, row)| !row.is_double);
+        let all = shown.map(|(id, row)| row.listed(id));
         let mut all: Vec<ListedRun> = all.collect();
         all.sort_by(|one, other| other.card.age().total_cmp(&one.card.age()));
         all
@@ -165,6 +169,11 @@ impl RunTable {
 }
 
 impl TableRow {
+    fn folder(&self) -> PathBuf {
+        let folder = self.place.path.parent();
+        folder.map(Into::into).unwrap_or_default()
+    }
+
     fn listed(&self, id: &str) -> ListedRun {
         ListedRun {
             id: id.to_owned(),
@@ -218,6 +227,33 @@ impl TableState {
         for (_, (id, _)) in old_of {
             self.revision += 1;
             self.gone.push((self.revision, id));
+        }
+        self.mark_doubles();
+    }
+
+    /// Leaves out runs in ATIF that are beside the journal or trajectory from which they were made.
+    fn mark_doubles(&mut self) {
+        let with_twin = self.rows.values().any(|row| !row.card.twin.is_empty());
+        let runs: HashSet<(PathBuf, String)> = match with_twin {
+            true => {
+                let rows = self.rows.values().filter(|row| row.card.twin.is_empty());
+                rows.map(|row| (row.folder(), row.card.run_id.clone()))
+                    .collect()
+            }
+            false => HashSet::new(),
+        };
+        for (id, row) in &mut self.rows {
+            let twin = &row.card.twin;
+            let is_double = !twin.is_empty() && runs.contains(&(row.folder(), twin.clone()));
+            if is_double == row.is_double {
+                continue;
+            }
+            row.is_double = is_double;
+            self.revision += 1;
+            match is_double {
+                true => self.gone.push((self.revision, id.clone())),
+                false => row.changed = self.revision,
+            }
         }
     }
 }
@@ -274,6 +310,7 @@ fn read((place, stamp, before): CardWork) -> (String, TableRow) {
         tally,
         card,
         changed,
+        is_double: before.is_some_and(|(_, row)| row.is_double),
     };
     (id, row)
 }
@@ -283,4 +320,71 @@ fn id_of(place: &RunPlace) -> String {
     let digest = Sha256::digest(place.path.as_os_str().as_encoded_bytes());
     let bytes = digest.iter().take(ID);
     bytes.map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn look(state: &mut TableState, folder: &Path) -> Vec<String> {
+        let roots = ViewRoots::Paths(vec![folder.to_owned()]);
+        let files = SecretsFiles::new(SecretValues::new([]), |_| Vec::new());
+        state.look(&roots, &files);
+        let shown = state.rows.values().filter(|row| !row.is_double);
+        let mut names: Vec<String> = shown.map(|row| row.place.name.clone()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_run_and_its_copy_in_atif_are_one_row() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, value: &Value| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("{value}\n")).unwrap();
+        };
+        let journal = json!({"seq": 1, "t": 1.0, "event": "run_started", "format": "x", "run_id": "r1",
+            "host_version": "1", "task": "fix it", "config": {}, "plugins": [], "parent": null});
+        let atif = |id: &str| {
+            json!({"schema_version": "ATIF-v1.7", "trajectory_id": id, "agent": {"name": "x", "version": "1"},
+                "steps": [{"source": "user", "message": "fix it"}]})
+        };
+        let own = json!({"info": {"mswea": {"run_id": "r1"}}, "messages": []});
+        for part in ["a", "b"] {
+            write(&format!("{part}/one.events.jsonl"), &journal);
+            write(&format!("{part}/one.atif.json"), &atif("r1"));
+        }
+        write("a/trajectory.json", &atif("r1"));
+        write("a/other.atif.json", &atif("r2"));
+        write("c/one.traj.json", &own);
+        write("c/one.atif.json", &atif("r1"));
+        write("d/one.atif.json", &atif("r1"));
+        let mut state = TableState {
+            looked: None,
+            first: 0,
+            revision: 0,
+            rows: BTreeMap::new(),
+            gone: Vec::new(),
+        };
+        let expected = [
+            "a/one.events.jsonl",
+            "a/other.atif.json",
+            "b/one.events.jsonl",
+            "c/one.traj.json",
+            "d/one.atif.json",
+        ];
+        assert_eq!(look(&mut state, folder.path()), expected);
+        // The copy is shown again when it is alone.
+        let before = state.revision;
+        assert_eq!(look(&mut state, folder.path()), expected);
+        assert_eq!(state.revision, before);
+        std::fs::remove_file(folder.path().join("c/one.traj.json")).unwrap();
+        let names = look(&mut state, folder.path());
+        assert!(names.contains(&"c/one.atif.json".to_owned()), "{names:?}");
+        let changed = state.rows.values().find(|row| row.changed > before);
+        assert_eq!(changed.unwrap().place.name, "c/one.atif.json");
+    }
 }
