@@ -65,7 +65,7 @@ export function show_run(main, id, go) {
         const box = step_box(id, step, has_record);
         box.addEventListener("click", () => mark(index));
         if (index === state.here) box.classList.add("here");
-        if (index < steps.children.length) replace_step(steps.children[index], box);
+        if (index < steps.children.length) replace_step(steps.children[index], box, () => { if (state.follow) to_end(); });
         else steps.append(box);
         state.steps[index] = step;
         state.texts[index] = text;

@@ -157,9 +157,13 @@ export function step_box(id, step, has_record) {
   if (has_record) {
     const record = el("details", { "data-part": "as recorded" }, el("summary", {}, "as recorded"));
     record.addEventListener("toggle", async () => {
-      if (!record.open || record.children.length > 1) return;
+      // What is there may be of the step before it has grown.
+      if (!record.open || (record.children.length > 1 && !record.dataset.old)) return;
+      delete record.dataset.old;
       const asked = await told(record, "/api/record?" + new URLSearchParams({ id, step: n }));
-      asked?.wait.replaceWith(el("pre", { class: "output" }, await asked.answer.text()));
+      if (!asked) return;
+      record.replaceChildren(record.firstChild, el("pre", { class: "output" }, await asked.answer.text()));
+      record.dispatchEvent(new Event("told"));
     });
     parts.push(record);
   }
@@ -173,8 +177,8 @@ export function step_box(id, step, has_record) {
 }
 
 // Puts the box of a step that has grown in the place of the one before. What was open or closed stays so; a request
-// that was sent does not change.
-export function replace_step(old, box) {
+// that was sent does not change; the record is asked anew, and `grown` is called when it is here.
+export function replace_step(old, box, grown) {
   const parts = (of) => new Map([...of.querySelectorAll("details[data-part]")].map((it) => [it.dataset.part, it]));
   const before = parts(old);
   const focused = [...before].find(([, it]) => it.firstChild === document.activeElement)?.[0];
@@ -183,6 +187,10 @@ export function replace_step(old, box) {
     if (!was) continue;
     if (name === "as sent") it.replaceWith(was);
     else it.open = was.open;
+    if (name !== "as recorded" || !was.open) continue;
+    it.append(...[...was.children].slice(1));
+    it.dataset.old = "yes";
+    it.addEventListener("told", grown, { once: true });
   }
   old.replaceWith(box);
   if (focused) parts(box).get(focused)?.firstChild.focus({ preventScroll: true });
