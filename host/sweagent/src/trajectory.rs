@@ -117,8 +117,8 @@ impl Book {
             Event::Reply { reply, cost, .. } => {
                 self.cost += cost.unwrap_or_default();
                 if let Some(usage) = &reply.usage {
-                    self.sent += usage.input_tokens;
-                    self.received += usage.output_tokens;
+                    self.sent = self.sent.saturating_add(usage.input_tokens);
+                    self.received = self.received.saturating_add(usage.output_tokens);
                 }
                 let how = reply.message.extra.get(SAMPLED);
                 // Otherwise the reply answered a question.
@@ -139,8 +139,8 @@ impl Book {
                 self.queries += 1;
                 self.cost += cost.unwrap_or_default();
                 if let Some(usage) = &reply.usage {
-                    self.sent += usage.input_tokens;
-                    self.received += usage.output_tokens;
+                    self.sent = self.sent.saturating_add(usage.input_tokens);
+                    self.received = self.received.saturating_add(usage.output_tokens);
                 }
             }
             Event::QueryFailed {
