@@ -128,10 +128,92 @@ fn a_run_is_written_in_atif_at_every_ending() {
     let host = Host::after(&run).args(["resume", "traj.json", "--step-limit", "0"]);
     let run = host.run().expect(0);
     assert_eq!(status(&run), "Submitted", "{run}");
+    // Its folder is made.
     let server = commands(&["echo one"]);
     let host = Host::new().server(&server).task("x");
     let run = host.args(["--atif", "no/such/run.json"]).run().expect(0);
-    run.says(&["`no/such/run.json` is not written", "--to atif"]);
+    assert!(run.dir.join("no/such/run.json").is_file(), "{run}");
+    // What fails at the end is only a warning.
+    let server = commands(&["rm -r there; echo > there"]);
+    let host = Host::new().server(&server).task("x");
+    let run = host.args(["--atif", "there/run.json"]).run().expect(0);
+    run.says(&["`there/run.json` is not written", "--to atif"]);
+}
+
+/// Nothing is asked of the model then.
+#[test]
+fn a_place_for_atif_is_checked_before_the_run() {
+    for (path, why) in [
+        ("folder", "it is a folder"),
+        ("new/", "it is a folder"),
+        ("file/run.json", "`file` is no folder"),
+        ("file/deep/run.json", "is no folder"),
+        ("/proc/no/run.json", "name another file with `--atif PATH`"),
+    ] {
+        let server = commands(&["echo one"]);
+        let host = Host::new().server(&server).task("x").file("file", "");
+        fs::create_dir(host.dir().join("folder")).unwrap();
+        let run = host.args(["--atif", path]).run().expect(2);
+        run.says(&[path, why]);
+        assert_eq!(server.served(), 0, "{path}");
+    }
+}
+
+/// The run ends before its first message, or at its first query.
+#[test]
+fn every_format_says_why_a_run_failed() {
+    let server = turns([Turn::status(401)]);
+    let host = Host::new().server(&server).task("fix it");
+    let refused = host.args(["--atif", "run.json"]).run().expect(5);
+    let server = commands(&["echo one"]);
+    let host = Host::new().server(&server).task("fix it");
+    let args = ["--atif", "run.json", "-c", "environment.cwd=/no/such"];
+    let homeless = host.args(args).run().expect(6);
+    for (run, why, queries) in [(&refused, "401", 1), (&homeless, "/no/such", 0)] {
+        let written = fs::read_to_string(run.dir.join("run.json")).unwrap();
+        let made: Value = serde_json::from_str(&written).unwrap();
+        let error = made["extra"]["error"].as_str().unwrap();
+        assert!(error.contains(why), "{error}");
+        assert_eq!(made["final_metrics"]["extra"]["total_queries"], queries);
+        assert!(!made["steps"].as_array().unwrap().is_empty());
+        for format in ["html", "md", "atif", "jsonl", "asciinema"] {
+            let host = Host::after(run).args(["export", "traj.json", "--to", format]);
+            let told = host.run().expect(0);
+            assert!(told.stdout.contains(why), "{format}: {told}");
+            assert!(told.stdout.contains("fix it"), "{format}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_list_of_messages_is_exported_and_a_broken_file_is_explained() {
+    let list = r#"[{"role": "system", "content": "s"}, {"role": "user", "content": "fix it"},
+        {"role": "assistant", "content": "I look"}]"#;
+    let deep = "[".repeat(1000);
+    let host = Host::new().file("list.json", list);
+    let run = host.args(["export", "list.json", "--to", "md"]).run();
+    let run = run.expect(0);
+    assert!(
+        run.stdout.contains("# fix it") && run.stdout.contains("I look"),
+        "{run}"
+    );
+    for (text, why) in [
+        (
+            "{\"messages\": [\n{",
+            "it is cut off: its JSON ends in line 2",
+        ),
+        (&deep, "nested too deeply"),
+        ("x", "it is no JSON"),
+    ] {
+        fs::write(run.dir.join("bad.json"), text).unwrap();
+        for command in [
+            &["export", "bad.json", "--to", "md"][..],
+            &["continue", "bad.json", "-t", "x"],
+        ] {
+            let told = Host::after(&run).args(command).run().expect(2);
+            told.says(&["bad.json", why]);
+        }
+    }
 }
 
 /// A link stays a link, and what is no file is written to: a rename would put a file in the place of a device.
@@ -202,6 +284,10 @@ fn harbors_validator_finds_no_fault() {
     running.signal(Signal::KILL);
     let run = running.wait();
     validates(&run, "traj.events.jsonl");
+    // It has no message.
+    let host = Host::new().server(&server).task("x");
+    let host = host.args(["-c", "environment.cwd=/no/such"]);
+    validates(&host.run().expect(6), "traj.json");
     // The validator is one that finds faults.
     let bad = run.dir.join("bad.json");
     fs::write(

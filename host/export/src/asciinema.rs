@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::conversation::{Conversation, ConversationStep, StepSource};
 use crate::markdown::{command, title};
+use crate::readable::readable;
 
 /// The size of the terminal.
 const SIZE: (u32, u32) = (100, 30);
@@ -34,7 +35,7 @@ pub fn to_asciinema(run: &Conversation, is_focused: bool) -> String {
         begin,
         now: 0.0,
     };
-    for step in &run.steps {
+    for step in &*run.told() {
         if !is_focused || step.source != StepSource::System {
             screen.step(step, is_focused);
         }
@@ -42,6 +43,9 @@ pub fn to_asciinema(run: &Conversation, is_focused: bool) -> String {
     let status = run.exit_status.as_deref();
     let end = format!("\n{}\n", one_line(status.unwrap_or("no end is recorded")));
     screen.event(&styled(&end, "1"));
+    if let Some(failure) = &run.failure {
+        screen.print(failure);
+    }
     if !run.submission.is_empty() {
         screen.print(&run.submission);
     }
@@ -74,7 +78,7 @@ impl CastWriter {
         self.event(&said);
         for shown in &step.shown {
             self.now += shown.seconds.unwrap_or_default().max(0.0);
-            self.print(&shown.text);
+            self.print(&readable(&shown.text));
             if let Some(code) = shown.returncode.filter(|code| *code != 0) {
                 self.event(&styled(&format!("exit code {code}\n"), "31"));
             }

@@ -4,6 +4,8 @@
 //! The format allows no unknown keys in its objects, so data without a field of its own is in
 //! `extra`.
 
+use std::fmt::Write as _;
+
 use mswea_core::Usage;
 use serde_json::{Value, json};
 
@@ -20,18 +22,12 @@ const VERSIONS: &str = "ATIF-v1.";
 
 /// The run as a trajectory of ATIF.
 ///
-/// # Errors
-/// A message if no step is recorded, because a trajectory needs at least one.
-pub fn to_atif(run: &Conversation) -> Result<Value, String> {
-    if run.steps.is_empty() {
-        return Err(format!(
-            "run `{}` has no message yet, and ATIF has no trajectory without steps",
-            run.run_id
-        ));
-    }
-    let steps: Vec<Value> = (1..).zip(&run.steps).map(|(id, it)| step(id, it)).collect();
+/// A trajectory needs a step, so that of a run without a message has one with the task.
+pub fn to_atif(run: &Conversation) -> Value {
+    let told = run.told();
+    let steps: Vec<Value> = (1..).zip(&*told).map(|(id, it)| step(id, it)).collect();
     let usage = &run.usage;
-    Ok(object([
+    object([
         ("schema_version", json!(VERSION)),
         ("session_id", json!(run.run_id)),
         ("trajectory_id", json!(run.run_id)),
@@ -41,6 +37,7 @@ pub fn to_atif(run: &Conversation) -> Result<Value, String> {
                 ("name", json!(run.program.0)),
                 ("version", json!(run.program.1)),
                 ("model_name", json!(run.model)),
+                ("tool_definitions", json!(run.tools)),
                 (
                     "extra",
                     object([
@@ -58,31 +55,47 @@ pub fn to_atif(run: &Conversation) -> Result<Value, String> {
                 ("total_completion_tokens", json!(usage.output_tokens)),
                 ("total_cached_tokens", json!(usage.cache_read_tokens)),
                 ("total_cost_usd", json!(run.cost)),
-                ("total_steps", json!(run.steps.len())),
+                ("total_steps", json!(told.len())),
                 (
                     "extra",
                     object([
                         ("total_cache_write_tokens", some(usage.cache_write_tokens)),
                         ("total_reasoning_tokens", some(usage.reasoning_tokens)),
+                        ("total_queries", json!(run.queries)),
                     ]),
                 ),
             ]),
         ),
-        (
-            "extra",
-            json!({
-                "exit_status": run.exit_status.as_deref().unwrap_or("Killed"),
-                "submission": run.submission,
-            }),
-        ),
-    ]))
+        ("extra", end(run)),
+    ])
 }
 
-/// The steps of the run as ATIF has them, one JSON object a line.
+/// The end of the run, and what else has no field of its own.
+fn end(run: &Conversation) -> Value {
+    let mut end = object([
+        ("error", json!(run.failure)),
+        ("task", text(&run.task)),
+        ("started_at", json!(run.started.and_then(iso))),
+        ("duration_sec", json!(run.seconds)),
+    ]);
+    end["exit_status"] = json!(run.exit_status.as_deref().unwrap_or("Killed"));
+    end["submission"] = json!(run.submission);
+    end
+}
+
+/// The steps of the run as ATIF has them, one JSON object a line. The `extra` of the last one has the
+/// end of the run.
 pub fn to_jsonl(run: &Conversation) -> String {
-    let lines = (1..).zip(&run.steps);
-    let lines = lines.map(|(id, it)| format!("{}\n", step(id, it)));
-    lines.collect()
+    let told = run.told();
+    let mut out = String::new();
+    for (id, it) in (1..).zip(&*told) {
+        let mut step = step(id, it);
+        if id == told.len() {
+            step["extra"]["run"] = end(run);
+        }
+        let _ = writeln!(out, "{step}");
+    }
+    out
 }
 
 fn step(id: usize, it: &ConversationStep) -> Value {
@@ -278,6 +291,15 @@ pub fn from_atif(value: &Value) -> Result<Conversation, String> {
         steps,
         exit_status: string(extra, "exit_status"),
         submission: string(extra, "submission").unwrap_or_default(),
+        failure: string(extra, "error"),
+        task: string(extra, "task").unwrap_or_default(),
+        started: string(extra, "started_at").and_then(|it| from_iso(&it)),
+        seconds: extra["duration_sec"].as_f64(),
+        queries: totals["extra"]["total_queries"].as_u64(),
+        tools: value["agent"]["tool_definitions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default(),
     })
 }
 

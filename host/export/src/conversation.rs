@@ -1,5 +1,7 @@
 //! A run as the steps of a conversation, whichever file it was read from.
 
+use std::borrow::Cow;
+
 use mswea_core::{Usage, View};
 use serde_json::Value;
 
@@ -26,6 +28,32 @@ pub struct Conversation {
     pub exit_status: Option<String>,
     /// The submission.
     pub submission: String,
+    /// Why it failed, if it did.
+    pub failure: Option<String>,
+    /// The task; empty if it is not recorded apart from the messages.
+    pub task: String,
+    /// When it began, in Unix seconds.
+    pub started: Option<f64>,
+    /// How long it ran, without the time between an end and a `resume`.
+    pub seconds: Option<f64>,
+    /// The queries to the model, also those that failed; none if they are not counted.
+    pub queries: Option<u64>,
+    /// The definitions of the tools that the model was offered. A journal does not have them.
+    pub tools: Vec<Value>,
+}
+
+impl Conversation {
+    /// The steps; of a run that ended before its first message, the task as one.
+    pub(crate) fn told(&self) -> Cow<'_, [ConversationStep]> {
+        match self.steps.is_empty() {
+            false => Cow::Borrowed(&self.steps),
+            true => Cow::Owned(vec![ConversationStep {
+                time: self.started,
+                text: self.task.clone(),
+                ..ConversationStep::default()
+            }]),
+        }
+    }
 }
 
 /// The author of a step.

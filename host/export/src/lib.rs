@@ -7,6 +7,8 @@ mod conversation;
 mod html;
 mod images;
 mod markdown;
+mod patches;
+mod readable;
 mod records;
 mod redact;
 mod secret_finder;
@@ -23,6 +25,7 @@ pub use conversation::{
 pub use html::to_html;
 pub use images::embedded;
 pub use markdown::to_markdown;
+pub use readable::readable;
 pub use records::{ConversationReader, from_records};
 pub use redact::SecretValues;
 pub use sweagent::{from_sweagent, is_sweagent, replayed_config, replayed_model, to_sweagent};

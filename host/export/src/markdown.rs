@@ -5,14 +5,20 @@ use std::fmt::Write as _;
 use mswea_text::harmless;
 
 use crate::conversation::{Conversation, ConversationStep, StepSource};
+use crate::patches::is_patch;
+use crate::readable::readable;
+use crate::time::iso;
+
+/// The longest title, in bytes.
+const HEADLINE: usize = 120;
 
 /// The run as Markdown; focused: without the prompts and the model's reasoning.
 pub fn to_markdown(run: &Conversation, is_focused: bool) -> String {
-    let mut out = format!("# Run {}\n\n", plain(&run.run_id));
+    let mut out = format!("# {}\n\n", plain(&headline(run)));
     for (name, value) in facts(run) {
         let _ = writeln!(out, "- {name}: {}", plain(&value));
     }
-    for (number, step) in (1..).zip(&run.steps) {
+    for (number, step) in (1..).zip(&*run.told()) {
         if is_focused && step.source == StepSource::System {
             continue;
         }
@@ -30,7 +36,7 @@ pub fn to_markdown(run: &Conversation, is_focused: bool) -> String {
         }
         for shown in &step.shown {
             let _ = writeln!(out, "\n{}", plain(&result_title(shown)));
-            block(&mut out, &shown.text);
+            block(&mut out, &readable(&shown.text));
         }
     }
     if !run.submission.is_empty() {
@@ -40,16 +46,54 @@ pub fn to_markdown(run: &Conversation, is_focused: bool) -> String {
     out
 }
 
+/// The first line of the task, shortened; without a task, the id of the run.
+pub(crate) fn headline(run: &Conversation) -> String {
+    let asked = || run.steps.iter().find(|it| it.source == StepSource::User);
+    let task = match run.task.is_empty() {
+        true => asked().map(|it| it.text.as_str()).unwrap_or_default(),
+        false => &run.task,
+    };
+    let line = task.lines().map(str::trim).find(|it| !it.is_empty());
+    match line {
+        None => format!("Run {}", one_line(&run.run_id)),
+        Some(line) if line.len() <= HEADLINE => one_line(line),
+        Some(line) => {
+            let cut = &line[..line.floor_char_boundary(HEADLINE)];
+            format!("{}…", one_line(cut).trim_end())
+        }
+    }
+}
+
 /// Facts about the whole run, as names and values.
 pub(crate) fn facts(run: &Conversation) -> Vec<(&'static str, String)> {
     let usage = &run.usage;
-    let mut facts = vec![("program", format!("{} {}", run.program.0, run.program.1))];
+    let mut facts = vec![
+        ("run", run.run_id.clone()),
+        ("program", format!("{} {}", run.program.0, run.program.1)),
+    ];
     if let Some(model) = &run.model {
         facts.push(("model", model.clone()));
     }
     let status = run.exit_status.as_deref().unwrap_or("no end is recorded");
     facts.push(("end", status.to_owned()));
-    if usage.input_tokens + usage.output_tokens > 0 {
+    if let Some(failure) = &run.failure {
+        facts.push(("error", failure.clone()));
+    }
+    let times = run.steps.iter().filter_map(|it| it.time);
+    if let Some(start) = run.started.or_else(|| times.clone().next()).and_then(iso) {
+        facts.push(("start", start));
+    }
+    let spans = || times.clone().next_back().zip(times.clone().next());
+    let seconds = run
+        .seconds
+        .or_else(|| spans().map(|(end, start)| end - start));
+    if let Some(seconds) = seconds.filter(|it| *it >= 0.0) {
+        facts.push(("duration", duration(seconds)));
+    }
+    if let Some(queries) = run.queries {
+        facts.push(("queries", queries.to_string()));
+    }
+    if usage.input_tokens > 0 || usage.output_tokens > 0 {
         let cached = usage.cache_read_tokens;
         facts.push((
             "tokens",
@@ -63,6 +107,15 @@ pub(crate) fn facts(run: &Conversation) -> Vec<(&'static str, String)> {
         facts.push(("cost", format!("${cost:.4}")));
     }
     facts
+}
+
+fn duration(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match whole {
+        0..60 => format!("{seconds:.1} s"),
+        60..3_600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3_600, whole / 60 % 60),
+    }
 }
 
 /// The title of a step: its author and cost.
@@ -159,5 +212,7 @@ fn block(out: &mut String, text: &str) {
     let text = harmless(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
-    let _ = writeln!(out, "{fence}text\n{}\n{fence}", text.trim_end_matches('\n'));
+    let kind = if is_patch(&text) { "diff" } else { "text" };
+    let text = text.trim_end_matches('\n');
+    let _ = writeln!(out, "{fence}{kind}\n{text}\n{fence}");
 }

@@ -42,6 +42,8 @@ pub struct ConversationReader {
     is_unpriced: bool,
     /// The cost of the whole run, as its end says: the replies of a trajectory may have none.
     total: Option<f64>,
+    /// The time of the last event.
+    last: Option<f64>,
     /// In journals of version 1 every message is an event of its own.
     is_first_version: bool,
 }
@@ -77,6 +79,7 @@ impl ConversationReader {
     /// Adds an event.
     pub fn take(&mut self, record: &Record) {
         let t = record.t;
+        self.clock(&record.event, t);
         match &record.event {
             Event::RunStarted {
                 format,
@@ -84,12 +87,14 @@ impl ConversationReader {
                 host_version,
                 config,
                 plugins,
+                task,
                 ..
             } => {
                 self.is_first_version = format == "mswea-journal-1";
                 let told = &mut self.told;
                 told.run_id.clone_from(run_id);
                 told.format.clone_from(format);
+                told.task.clone_from(task);
                 told.program = match host_version.split_once(' ') {
                     Some((name, version)) => (name.to_owned(), version.to_owned()),
                     None => ("mswea-host".to_owned(), host_version.clone()),
@@ -102,6 +107,7 @@ impl ConversationReader {
             Event::RunResumed { .. } | Event::Reopened { .. } => {
                 self.told.exit_status = None;
                 self.told.submission.clear();
+                self.told.failure = None;
                 self.total = None;
             }
             Event::Opening { messages } => {
@@ -120,7 +126,8 @@ impl ConversationReader {
                     false => self.message(message, t),
                 }
             }
-            Event::QueryStarted { view, .. } => {
+            Event::QueryStarted { query, view } => {
+                self.told.queries = self.told.queries.max(Some(u64::from(*query)));
                 self.asked = Some(t).filter(|t| *t > 0.0);
                 self.view = *view;
                 self.pauses.clear();
@@ -182,14 +189,33 @@ impl ConversationReader {
                 exit_status,
                 submission,
                 cost,
+                queries,
+                extra,
                 ..
             } => {
                 self.total = *cost;
+                self.told.queries = self.told.queries.max(Some(u64::from(*queries)));
+                // mini-swe-agent's name is the second.
+                let mut told = ["message", "exception_str"].iter();
+                let told = told.find_map(|key| extra.get(*key)?.as_str());
+                self.told.failure = told.filter(|it| !it.is_empty()).map(str::to_owned);
                 self.told.exit_status = Some(exit_status.clone());
                 self.told.submission.clone_from(submission);
             }
             _ => {}
         }
+    }
+
+    /// Takes the time of an event; a trajectory may have none.
+    fn clock(&mut self, event: &Event, t: f64) {
+        if t <= 0.0 || !t.is_finite() {
+            return;
+        }
+        self.told.started.get_or_insert(t);
+        let goes_on = matches!(event, Event::RunResumed { .. } | Event::Reopened { .. });
+        let passed = self.last.replace(t).filter(|_| !goes_on);
+        let passed = passed.map_or(0.0, |last| (t - last).max(0.0));
+        *self.told.seconds.get_or_insert(0.0) += passed;
     }
 
     fn step(&mut self) -> Option<&mut ConversationStep> {

@@ -63,9 +63,10 @@ impl SecretValues {
     /// Removes secrets from every text that an export contains.
     pub fn remove_from(&self, run: &mut Conversation) {
         self.clean(&mut run.submission);
-        if let Some(status) = &mut run.exit_status {
-            self.clean(status);
-        }
+        self.clean(&mut run.task);
+        let told = [&mut run.exit_status, &mut run.failure];
+        told.into_iter().flatten().for_each(|it| self.clean(it));
+        run.tools.iter_mut().for_each(|it| self.clean_value(it));
         for step in &mut run.steps {
             self.remove_from_step(step);
         }

@@ -38,6 +38,8 @@ pub fn from_sweagent(value: &Value) -> Conversation {
         cost: info["model_stats"]["instance_cost"].as_f64(),
         exit_status: info["exit_status"].as_str().map(str::to_owned),
         submission: text(&info["submission"]),
+        queries: info["model_stats"]["api_calls"].as_u64(),
+        ..Conversation::default()
     }
 }
 
@@ -47,7 +49,7 @@ pub fn from_sweagent(value: &Value) -> Conversation {
 pub fn to_sweagent(run: &Conversation) -> Value {
     let mut history: Vec<Value> = Vec::new();
     let mut trajectory: Vec<Value> = Vec::new();
-    for step in &run.steps {
+    for step in &*run.told() {
         history.push(said(step));
         let mut observation = Vec::new();
         for shown in &step.shown {
@@ -71,7 +73,7 @@ pub fn to_sweagent(run: &Conversation) -> Value {
             }));
         }
     }
-    let calls = run.steps.iter().filter(|step| step.is_reply).count();
+    let calls = run.steps.iter().filter(|step| step.is_reply).count() as u64;
     let submission = match run.submission.is_empty() {
         true => Value::Null,
         false => run.submission.as_str().into(),
@@ -82,10 +84,11 @@ pub fn to_sweagent(run: &Conversation) -> Value {
         "history": history,
         "info": {
             "model_stats": {
+                // SWE-agent adds these up, so an unknown cost has no other form.
                 "instance_cost": run.cost.unwrap_or_default(),
                 "tokens_sent": run.usage.input_tokens,
                 "tokens_received": run.usage.output_tokens,
-                "api_calls": calls,
+                "api_calls": calls.max(run.queries.unwrap_or_default()),
             },
             "submission": submission,
             // SWE-agent's viewer shows the submission of a run that ended with this word.

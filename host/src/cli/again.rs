@@ -202,7 +202,10 @@ pub(super) fn recorded(named: &Path) -> Result<PathBuf, Failure> {
     }
     find_one(named).or_else(|error| match Earlier::is_trajectory(named) {
         true => Ok(named.to_owned()),
-        false => Err(Failure::usage(error)),
+        false => Err(Failure::usage(match Earlier::why_no_trajectory(named) {
+            Some(why) => format!("{error}; it can't be read as a trajectory, because {why}"),
+            None => error,
+        })),
     })
 }
 

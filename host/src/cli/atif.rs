@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -16,22 +16,78 @@ use mswea_secrecy::looks_secret;
 use mswea_session::Earlier;
 use serde_json::Value;
 
-use super::exit::ExitCode;
 use super::output::{self, Failure};
+
+/// The names of standard output.
+const STDOUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+
+/// Checks before a run that it can be written in ATIF at its end, if the config asks for it. Makes the
+/// folder of the file.
+pub(super) fn before_the_run(section: &RunSection) -> Result<(), Failure> {
+    let Some(path) = &section.atif_path else {
+        return Ok(());
+    };
+    obstacle(Path::new(path)).map_err(|why| {
+        Failure::usage(format!(
+            "can't write the run in ATIF to `{path}`: {why}: name another file with `--atif PATH`"
+        ))
+    })
+}
+
+/// Why no file can be written there.
+fn obstacle(path: &Path) -> Result<(), String> {
+    if path.as_os_str().is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return Err("it is a folder".to_owned());
+    }
+    // A pipe or a device, which is not written before the end.
+    if STDOUT.iter().any(|it| path == Path::new(it))
+        || fs::metadata(path).is_ok_and(|it| !it.is_file())
+    {
+        return Ok(());
+    }
+    let folder = folder_of(path);
+    match fs::create_dir_all(&folder) {
+        // The system's message ("file exists") would be misleading.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::AlreadyExists | ErrorKind::NotADirectory
+            ) =>
+        {
+            return Err(format!("`{}` is no folder", folder.display()));
+        }
+        made => made.map_err(|error| error.to_string())?,
+    }
+    let tried = tempfile::NamedTempFile::new_in(&folder);
+    tried.map(drop).map_err(|error| error.to_string())
+}
+
+/// The folder of the file that a path names, also through a link.
+fn folder_of(path: &Path) -> PathBuf {
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = target.parent().filter(|it| !it.as_os_str().is_empty());
+    folder.unwrap_or(Path::new(".")).to_owned()
+}
 
 /// Writes the run in ATIF if the config asks for it. A failure is only a warning.
 pub(super) fn at_the_end(section: &RunSection, journal: Option<&Path>) {
     let (Some(path), Some(journal)) = (&section.atif_path, journal) else {
         return;
     };
-    let written = clean_run(journal).and_then(|run| {
-        let value = to_atif(&run).map_err(|error| Failure::new(ExitCode::Failed, error))?;
-        drop(run);
-        write(Path::new(path), &format!("{value:#}\n"))
-    });
-    if let Err(failure) = written {
-        output::warning(&format!(
-            "`{path}` is not written: {}; `mswea-host export {} --to atif` makes it",
+    let unwritten = |why: &str| output::warning(&format!("`{path}` is not written: {why}"));
+    let run = match clean_run(journal) {
+        Ok(run) => run,
+        // `export` could not read it either.
+        Err(failure) => return unwritten(&failure.message),
+    };
+    let value = to_atif(&run);
+    drop(run);
+    if let Err(failure) = write(Path::new(path), &format!("{value:#}\n")) {
+        unwritten(&format!(
+            "{}; `mswea-host export {} --to atif` makes it",
             failure.message,
             journal.display()
         ));
@@ -105,7 +161,6 @@ fn of_this_process() -> impl Iterator<Item = String> {
 /// Replaces the file once it is complete. An existing pipe or terminal is written to, and a link
 /// stays a link.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    const STDOUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
     if STDOUT.iter().any(|it| path == Path::new(it)) {
         return output::data(|out| out.write_all(text.as_bytes())).map(drop);
     }
@@ -118,8 +173,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
             return there.write_all(text.as_bytes());
         }
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let folder = target.parent().filter(|it| !it.as_os_str().is_empty());
-        let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+        let mut file = tempfile::NamedTempFile::new_in(folder_of(path))?;
         file.write_all(text.as_bytes())?;
         file.persist(target)?;
         Ok::<_, std::io::Error>(())

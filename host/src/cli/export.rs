@@ -24,7 +24,7 @@ pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
         ExportFormat::Asciinema => to_asciinema(&run, args.focused),
         ExportFormat::SweAgent => format!("{:#}\n", to_sweagent(&run)),
         ExportFormat::Atif => {
-            let value = to_atif(&run).map_err(|error| Failure::new(ExitCode::Failed, error))?;
+            let value = to_atif(&run);
             drop(run);
             format!("{value:#}\n")
         }

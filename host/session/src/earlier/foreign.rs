@@ -120,9 +120,16 @@ mod tests {
         let value = whole(list);
         assert!(is_trajectory(&value));
         let log = log(Path::new("run.json"), &value).unwrap();
-        assert!(matches!(&log.records[0].event, Event::RunStarted { run_id, task, .. }
-            if run_id == "run.json" && task == "t"));
-        for other in [json!([]), json!([1]), json!([{"role": 1}]), json!({"messages": []})] {
+        assert!(
+            matches!(&log.records[0].event, Event::RunStarted { run_id, task, .. }
+            if run_id == "run.json" && task == "t")
+        );
+        for other in [
+            json!([]),
+            json!([1]),
+            json!([{"role": 1}]),
+            json!({"messages": []}),
+        ] {
             assert_eq!(whole(other.clone()), other);
         }
     }
@@ -131,7 +138,10 @@ mod tests {
     fn what_is_wrong_with_a_file() {
         let deep = "[".repeat(1000);
         for (text, expected) in [
-            ("{\n\"messages\": [", Some("cut off: its JSON ends in line 2")),
+            (
+                "{\n\"messages\": [",
+                Some("cut off: its JSON ends in line 2"),
+            ),
             ("", Some("cut off")),
             (&deep, Some("nested too deeply, see line 1")),
             ("# Notes", Some("no JSON: expected value at line 1")),
@@ -140,7 +150,11 @@ mod tests {
         ] {
             let told = fault(text.into());
             assert_eq!(told.is_some(), expected.is_some(), "{told:?}");
-            assert!(told.unwrap_or_default().contains(expected.unwrap_or_default()), "{text}");
+            assert!(
+                told.unwrap_or_default()
+                    .contains(expected.unwrap_or_default()),
+                "{text}"
+            );
         }
     }
 }
