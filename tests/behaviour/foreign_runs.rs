@@ -258,3 +258,57 @@ fn an_unknown_price_is_none() {
     assert!(!known, "{own}");
     view.end();
 }
+
+#[test]
+fn a_run_and_its_copy_in_atif_are_listed_once() {
+    let server = commands(&["echo one"]);
+    let host = Host::new().server(&server).task("x");
+    let run = host.args(["--atif", "run.atif.json"]).run().expect(0);
+    fs::create_dir(run.dir.join("copy")).unwrap();
+    for name in ["run.atif.json", "traj.events.jsonl"] {
+        fs::copy(run.dir.join(name), run.dir.join("copy").join(name)).unwrap();
+    }
+    let view = View::of(Host::after(&run), &["."]);
+    let names = |view: &View| {
+        let listed = view.runs();
+        let names = listed.iter().map(|it| it["name"].as_str().unwrap());
+        let mut names: Vec<String> = names.map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(
+        names(&view),
+        ["copy/traj.events.jsonl", "traj.events.jsonl"]
+    );
+    let found = view.get("/api/search?q=echo+one").json();
+    assert_eq!(found["runs"].as_array().unwrap().len(), 2, "{found}");
+    view.end();
+    // Alone it is a run.
+    let view = View::of(Host::after(&run), &["copy/run.atif.json"]);
+    assert_eq!(names(&view), ["run.atif.json"]);
+    view.end();
+}
+
+#[test]
+fn a_list_that_is_there_twice_is_refused() {
+    let text = |name: &str| {
+        let messages = |said: &str| json!([{"role": "user", "content": said}]);
+        format!(
+            r#"{{"info": {{}}, "messages": {}, "{name}": {}}}"#,
+            messages("harmless"),
+            messages("harmful")
+        )
+    };
+    let host = Host::new()
+        .file("plain.traj.json", text("messages"))
+        .file("escaped.traj.json", text("\\u006dessages"));
+    let view = View::of(host, &["."]);
+    for card in view.runs() {
+        assert_eq!(card["status"], "unreadable", "{card}");
+        let answer = view.get(&format!("/api/run?id={}", card["id"].as_str().unwrap()));
+        let told = "has the key `messages` more than once";
+        assert!(answer.status != 200 && answer.body.contains(told), "{card}");
+        assert!(card["error"].as_str().unwrap().contains(told), "{card}");
+    }
+    view.end();
+}
