@@ -185,6 +185,30 @@ fn every_format_says_why_a_run_failed() {
     }
 }
 
+/// The sums of the recorded tokens are larger than a number can be.
+#[test]
+fn hostile_counts_of_tokens_end_neither_an_export_nor_a_replay() {
+    let server = commands(&["echo one"]);
+    let run = Host::new().server(&server).task("x").run().expect(0);
+    let journal = run.dir.join("traj.events.jsonl");
+    let mut changed = String::new();
+    for line in fs::read_to_string(&journal).unwrap().lines() {
+        let mut event: Value = serde_json::from_str(line).unwrap();
+        if let Some(usage) = event.pointer_mut("/reply/usage") {
+            usage["input_tokens"] = u64::MAX.into();
+            usage["output_tokens"] = u64::MAX.into();
+        }
+        changed.push_str(&format!("{event}\n"));
+    }
+    fs::write(&journal, changed).unwrap();
+    for format in ["html", "md", "atif", "jsonl", "swe-agent", "asciinema"] {
+        let args = ["export", "traj.events.jsonl", "--to", format];
+        Host::after(&run).args(args).run().expect(0);
+    }
+    let replay = Host::after(&run).args(["replay", "traj.events.jsonl"]);
+    replay.run().expect(0);
+}
+
 #[test]
 fn a_list_of_messages_is_exported_and_a_broken_file_is_explained() {
     let list = r#"[{"role": "system", "content": "s"}, {"role": "user", "content": "fix it"},
