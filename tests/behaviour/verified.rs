@@ -301,7 +301,8 @@ fn what_is_before_a_damaged_line_can_be_used() {
 fn something_else_in_the_place_of_a_journal_is_named() {
     let run = recorded();
     let journal = run.dir.join("traj.events.jsonl");
-    let make: [(fn(&std::path::Path), &str); 4] = [
+    type Change = fn(&std::path::Path);
+    let make: [(Change, &str); 4] = [
         (
             |path| {
                 let made = std::process::Command::new("mkfifo").arg(path).status();
@@ -316,7 +317,7 @@ fn something_else_in_the_place_of_a_journal_is_named() {
         ),
         (|_| (), "does not exist"),
     ];
-    let mut remove: fn(&std::path::Path) = |path| fs::remove_file(path).unwrap();
+    let mut remove: Change = |path| fs::remove_file(path).unwrap();
     for (make, says) in make {
         remove(&journal);
         make(&journal);

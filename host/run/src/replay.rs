@@ -378,7 +378,7 @@ impl Replayer {
                 (Need::Observe, _) => return self.meet(Need::Observe).await,
                 (Need::Run(index), _) => return Err(self.did_not_run(index, None)),
                 (need @ (Need::Judge(_) | Need::Skip(..) | Need::Submit), _) => {
-                    self.meet(need).await?
+                    self.meet(need).await?;
                 }
                 _ => return Ok(()),
             }
