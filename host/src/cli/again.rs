@@ -98,7 +98,7 @@ impl Continuation {
 /// Continues a run that has not submitted, or completes the end of a run that has submitted and
 /// whose host was killed.
 pub fn resume(args: &ResumeArgs) -> Result<RunEnd, Failure> {
-    let journal = recorded(&args.run)?;
+    let journal = journal_to_resume(&args.run)?;
     let change = &args.change;
     let flags = change.as_run();
     let earlier = Earlier::to_resume(&journal);
@@ -202,10 +202,28 @@ pub(super) fn recorded(named: &Path) -> Result<PathBuf, Failure> {
     }
     find_one(named).or_else(|error| match Earlier::is_trajectory(named) {
         true => Ok(named.to_owned()),
-        false => Err(Failure::usage(match Earlier::why_no_trajectory(named) {
-            Some(why) => format!("{error}; it can't be read as a trajectory, because {why}"),
-            None => error,
-        })),
+        false => Err(no_record(named, &error)),
+    })
+}
+
+fn no_record(named: &Path, error: &str) -> Failure {
+    Failure::usage(match Earlier::why_no_trajectory(named) {
+        Some(why) => format!("{error}; it can't be read as a trajectory, because {why}"),
+        None => error.to_owned(),
+    })
+}
+
+/// The journal of a run that is to go on; a trajectory alone is not enough.
+fn journal_to_resume(named: &Path) -> Result<PathBuf, Failure> {
+    if Earlier::is_foreign_trajectory(named) {
+        return Ok(named.to_owned());
+    }
+    find_one(named).map_err(|error| match Earlier::is_trajectory(named) {
+        true => Failure::usage(format!(
+            "{error}; a new run can begin with its steps: `mswea-host fork {} --at STEP --no-workspace`",
+            named.display()
+        )),
+        false => no_record(named, &error),
     })
 }
 
