@@ -326,3 +326,42 @@ fn harbors_validator_finds_no_fault() {
         .output();
     assert_eq!(said.unwrap().status.code(), Some(1));
 }
+
+/// Neither by an export nor by `--atif`.
+#[test]
+fn the_record_of_a_run_is_never_replaced() {
+    let (server, other) = (commands(&["true"]), commands(&["true"]));
+    let own = |file: &str| Host::new().server(&server).task("x").args(["--atif", file]);
+    for file in ["traj.json", "traj.events.jsonl", "./traj.json"] {
+        own(file)
+            .run()
+            .expect(2)
+            .says(&["the run's own record is there"]);
+    }
+    let run = Host::new().server(&server).task("x").run().expect(0);
+    let read = |file: &str| fs::read(run.dir.join(file)).unwrap();
+    for named in ["traj.json", "traj.events.jsonl"] {
+        for output in ["traj.json", "traj.events.jsonl"] {
+            let before = read(output);
+            let export = ["export", named, "--to", "md", "-o", output];
+            let refused = Host::after(&run).args(export).run().expect(2);
+            refused.says(&["is a file of the run itself"]);
+            assert_eq!(read(output), before);
+        }
+    }
+    // A pair under another name, beside a run that has the old one.
+    for (from, to) in [
+        ("traj.json", "other/a.traj.json"),
+        ("traj.events.jsonl", "other/a.events.jsonl"),
+    ] {
+        fs::create_dir_all(run.dir.join("other")).unwrap();
+        fs::copy(run.dir.join(from), run.dir.join(to)).unwrap();
+    }
+    let second = Host::after(&run).server(&other).task("second");
+    second.args(["-o", "other/traj.json"]).run().expect(0);
+    let shown = Host::after(&run)
+        .args(["export", "other/a.traj.json", "--to", "md"])
+        .run()
+        .expect(0);
+    assert!(!shown.stdout.contains("second"), "{shown}");
+}

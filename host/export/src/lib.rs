@@ -28,5 +28,7 @@ pub use markdown::to_markdown;
 pub use readable::readable;
 pub use records::{ConversationReader, from_records};
 pub use redact::SecretValues;
-pub use sweagent::{from_sweagent, is_sweagent, replayed_config, replayed_model, to_sweagent};
+pub use sweagent::{
+    from_sweagent, is_sweagent, replayed_config, replayed_model, steps_of_history, to_sweagent,
+};
 pub use time::{from_iso, iso};

@@ -8,9 +8,12 @@ use crate::markdown::command;
 
 /// Whether a file's content is a trajectory of SWE-agent.
 pub fn is_sweagent(value: &Value) -> bool {
-    value.get("trajectory").is_some_and(Value::is_array)
-        && value.get("info").is_some_and(Value::is_object)
-        && value.get("messages").is_none()
+    let has_steps = value.get("trajectory").is_some_and(Value::is_array)
+        && value.get("info").is_some_and(Value::is_object);
+    // Some of its files have the history alone.
+    let has_history =
+        || value.get("history").is_some_and(Value::is_array) && value.get("trajectory").is_none();
+    (has_steps || has_history()) && value.get("messages").is_none()
 }
 
 /// The run of a trajectory of SWE-agent. It has neither times nor the tokens of single steps.
@@ -18,11 +21,22 @@ pub fn from_sweagent(value: &Value) -> Conversation {
     let info = &value["info"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let count = |key: &str| info["model_stats"][key].as_u64().unwrap_or_default();
-    let mut steps = prompts(&value["history"]);
-    let all = value["trajectory"].as_array();
-    for (number, it) in all.into_iter().flatten().enumerate() {
-        steps.push(step(number, it));
-    }
+    let history = value["history"].as_array().cloned().unwrap_or_default();
+    let (opening, all) = match value["trajectory"].as_array() {
+        Some(all) => (history, all.clone()),
+        None => steps_of_history(history),
+    };
+    let task = opening
+        .iter()
+        .find(|it| it["role"] == "user" && it["is_demo"] != true);
+    let task = task.map(|it| content(&it["content"]));
+    let mut steps = prompts(&opening);
+    steps.extend(all.iter().enumerate().map(|(number, it)| step(number, it)));
+    // All zero if they were not counted.
+    let calls = info["model_stats"]["api_calls"]
+        .as_u64()
+        .filter(|it| *it > 0);
+    let cost = info["model_stats"]["instance_cost"].as_f64();
     Conversation {
         run_id: text(&value["environment"]),
         program: ("SWE-agent".to_owned(), text(&info["swe_agent_version"])),
@@ -35,10 +49,12 @@ pub fn from_sweagent(value: &Value) -> Conversation {
             output_tokens: count("tokens_received"),
             ..Usage::default()
         },
-        cost: info["model_stats"]["instance_cost"].as_f64(),
+        cost: cost.filter(|it| calls.is_some() || *it > 0.0),
         exit_status: info["exit_status"].as_str().map(str::to_owned),
         submission: text(&info["submission"]),
-        queries: info["model_stats"]["api_calls"].as_u64(),
+        failure: info["error"].as_str().map(str::to_owned),
+        queries: calls,
+        task: task.unwrap_or_default(),
         ..Conversation::default()
     }
 }
@@ -91,6 +107,8 @@ pub fn to_sweagent(run: &Conversation) -> Value {
                 "api_calls": calls.max(run.queries.unwrap_or_default()),
             },
             "submission": submission,
+            // SWE-agent has no place for it.
+            "error": run.failure,
             // SWE-agent's viewer shows the submission of a run that ended with this word.
             "exit_status": run.exit_status.as_deref().map(|it| if it == "Submitted" { "submitted" } else { it }),
         },
@@ -177,10 +195,9 @@ pub fn replayed_model(config: &Value) -> Option<String> {
 }
 
 /// The messages before the first reply. Demonstrations are part of them.
-fn prompts(history: &Value) -> Vec<ConversationStep> {
-    let all = history.as_array().into_iter().flatten();
+fn prompts(history: &[Value]) -> Vec<ConversationStep> {
     let is_reply = |it: &&Value| it["role"] == "assistant" && it["is_demo"] != true;
-    let prompts = all.take_while(|it| !is_reply(it));
+    let prompts = history.iter().take_while(|it| !is_reply(it));
     let steps = prompts.map(|it| ConversationStep {
         source: match it["role"].as_str() {
             Some("system") => StepSource::System,
@@ -191,6 +208,33 @@ fn prompts(history: &Value) -> Vec<ConversationStep> {
         ..ConversationStep::default()
     });
     steps.collect()
+}
+
+/// The prompts in a part of SWE-agent's history, and the steps as its trajectory has them.
+pub fn steps_of_history(items: Vec<Value>) -> (Vec<Value>, Vec<Value>) {
+    let (mut prompts, mut steps) = (Vec::new(), Vec::<Value>::new());
+    for mut item in items {
+        let is_reply = item["role"] == "assistant" && item["is_demo"] != true;
+        if is_reply {
+            let said = json!(content(&item["content"]));
+            let thought = item.get_mut("thought").map(Value::take);
+            let thought = thought.filter(|it| it.as_str().is_some_and(|it| !it.is_empty()));
+            let action = item.get_mut("action").map(Value::take);
+            steps.push(
+                json!({ "action": action, "thought": thought.unwrap_or(said), "observation": "" }),
+            );
+        } else if let Some(Value::String(shown)) =
+            steps.last_mut().map(|step| &mut step["observation"])
+        {
+            if !shown.is_empty() {
+                shown.push('\n');
+            }
+            shown.push_str(&content(&item["content"]));
+        } else {
+            prompts.push(item);
+        }
+    }
+    (prompts, steps)
 }
 
 fn step(number: usize, it: &Value) -> ConversationStep {
@@ -276,5 +320,37 @@ mod tests {
         // The file has only the role of a prompt.
         again.steps[..3].clone_from_slice(&run.steps[..3]);
         assert_eq!(again, run);
+    }
+
+    #[test]
+    fn a_history_alone_is_a_run_and_a_demonstration_is_not_its_task() {
+        let value = json!({"history": [
+            {"role": "system", "content": "s"},
+            {"role": "user", "content": "a demonstration", "is_demo": true},
+            {"role": "assistant", "content": "shown", "is_demo": true},
+            {"role": "user", "content": "the task"},
+            {"role": "assistant", "content": "said", "thought": "thought", "action": "ls"},
+            {"role": "user", "content": "file"},
+            {"role": "assistant", "content": "done", "action": "submit"},
+        ], "info": {"model_stats": {"instance_cost": 0.0, "api_calls": 0}}});
+        assert!(is_sweagent(&value));
+        let run = from_sweagent(&value);
+        assert_eq!(
+            (run.task.as_str(), run.cost, run.queries),
+            ("the task", None, None)
+        );
+        let texts: Vec<&str> = run.steps.iter().map(|it| it.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "s",
+                "a demonstration",
+                "shown",
+                "the task",
+                "thought",
+                "done"
+            ]
+        );
+        assert_eq!(run.steps[4].shown[0].text, "file");
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -13,7 +13,7 @@ use mswea_core::Event;
 use mswea_export::{Conversation, ConversationReader, SecretValues, to_atif};
 use mswea_provider::{Secrets, process_environment};
 use mswea_secrecy::looks_secret;
-use mswea_session::Earlier;
+use mswea_session::{Earlier, RunFiles};
 use serde_json::Value;
 
 use super::output::{self, Failure};
@@ -23,15 +23,30 @@ const STDOUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
 /// Checks before a run that it can be written in ATIF at its end, if the config asks for it. Makes the
 /// folder of the file.
-pub(super) fn before_the_run(section: &RunSection) -> Result<(), Failure> {
+pub(super) fn before_the_run(section: &RunSection, files: &RunFiles) -> Result<(), Failure> {
     let Some(path) = &section.atif_path else {
         return Ok(());
     };
-    obstacle(Path::new(path)).map_err(|why| {
+    let is_own = |file: &PathBuf| is_same(Path::new(path), file);
+    let tried = match [&files.trajectory, &files.journal].into_iter().any(is_own) {
+        true => Err("the run's own record is there".to_owned()),
+        false => obstacle(Path::new(path)),
+    };
+    tried.map_err(|why| {
         Failure::usage(format!(
             "can't write the run in ATIF to `{path}`: {why}: name another file with `--atif PATH`"
         ))
     })
+}
+
+/// Whether two paths name the same file.
+pub(super) fn is_same(one: &Path, other: &Path) -> bool {
+    match (fs::metadata(one), fs::metadata(other)) {
+        (Ok(one), Ok(other)) => {
+            one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino())
+        }
+        _ => std::path::absolute(one).ok() == std::path::absolute(other).ok(),
+    }
 }
 
 /// Why no file can be written there.

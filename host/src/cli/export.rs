@@ -6,16 +6,20 @@ use serde_json::Value;
 
 use super::again::recorded;
 use super::args::{ExportArgs, ExportFormat};
-use super::atif::{clean_run, secrets, write};
+use super::atif::{clean_run, is_same, secrets, write};
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use mswea_export::{
     Conversation, from_atif, from_sweagent, is_atif, is_sweagent, to_asciinema, to_atif, to_html,
     to_jsonl, to_markdown, to_sweagent,
 };
+use mswea_session::trajectory_beside;
 
 /// Exports a run.
 pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
+    if let Some(output) = &args.output {
+        check_output(output, &args.run)?;
+    }
     let run = conversation(&args.run)?;
     let text = match args.to {
         ExportFormat::Html => to_html(&run, args.focused),
@@ -35,6 +39,20 @@ pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
             write(path, &text)?;
             Ok(ExitCode::Submitted)
         }
+    }
+}
+
+/// Checks that the export does not replace a file of the run.
+fn check_output(output: &Path, run: &Path) -> Result<(), Failure> {
+    let journal = recorded(run).ok();
+    let beside = journal.as_deref().and_then(trajectory_beside);
+    let files = [Some(run.to_owned()), journal, beside];
+    match files.iter().flatten().any(|file| is_same(output, file)) {
+        true => Err(Failure::usage(format!(
+            "`{}` is a file of the run itself: name another one with `-o`",
+            output.display()
+        ))),
+        false => Ok(()),
     }
 }
 

@@ -194,7 +194,7 @@ pub(super) fn finish(
     options: &ProcessOptions<'_>,
     audience: Audience<'_>,
 ) -> Result<RunEnd, Failure> {
-    atif::before_the_run(&config.run)?;
+    atif::before_the_run(&config.run, &job.files())?;
     let person = audience.person.clone();
     let done = execute(
         config,

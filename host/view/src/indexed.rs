@@ -6,9 +6,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use mswea_export::{Conversation, ConversationStep, from_atif, from_records, from_sweagent};
+use mswea_export::{
+    Conversation, ConversationStep, from_atif, from_records, from_sweagent, steps_of_history,
+};
 use mswea_run::journal::trajectory::{records_from_trajectory, replace_lone_surrogates};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::elements::{JsonScan, line_of, unescaped};
 
@@ -228,7 +230,7 @@ impl IndexedTrajectory {
         let [prompts, steps] = self.ranges(pages);
         let (mut prompts, mut steps) = (list(prompts)?, list(steps)?);
         if self.kind == TrajectoryKind::History {
-            (prompts, steps) = of_history(steps);
+            (prompts, steps) = steps_of_history(steps);
         }
         // The values are lent, because they may be large.
         let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
@@ -271,40 +273,6 @@ pub(crate) fn has_twice(key: &str) -> String {
 /// Whether SWE-agent's cost of a run with replies is known. Its statistics may be all zero.
 pub(crate) fn is_told(cost: f64, calls: u64) -> bool {
     calls > 0 || cost > 0.0
-}
-
-/// The prompts in a part of SWE-agent's history, and the steps as its trajectory has them.
-fn of_history(items: Vec<Value>) -> (Vec<Value>, Vec<Value>) {
-    let (mut prompts, mut steps) = (Vec::new(), Vec::<Value>::new());
-    for mut item in items {
-        let is_reply = item["role"] == "assistant" && item["is_demo"] != true;
-        let text = |value: &Value| match value {
-            Value::Array(parts) => {
-                let texts = parts.iter().filter_map(|it| it.get("text")?.as_str());
-                texts.collect::<Vec<_>>().join("\n")
-            }
-            value => value.as_str().unwrap_or_default().to_owned(),
-        };
-        if is_reply {
-            let said = json!(text(&item["content"]));
-            let thought = item.get_mut("thought").map(Value::take);
-            let thought = thought.filter(|it| it.as_str().is_some_and(|it| !it.is_empty()));
-            let action = item.get_mut("action").map(Value::take);
-            steps.push(
-                json!({ "action": action, "thought": thought.unwrap_or(said), "observation": "" }),
-            );
-        } else if let Some(Value::String(shown)) =
-            steps.last_mut().map(|step| &mut step["observation"])
-        {
-            if !shown.is_empty() {
-                shown.push('\n');
-            }
-            shown.push_str(&text(&item["content"]));
-        } else {
-            prompts.push(item);
-        }
-    }
-    (prompts, steps)
 }
 
 fn parsed(mut text: Vec<u8>) -> serde_json::Result<Value> {

@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::card::head;
-use mswea_run::journal::trajectory;
+use mswea_core::Event;
+use mswea_run::journal::{glance, trajectory};
 use mswea_session::index;
 use mswea_session::{journal_beside, runs_folder, trajectory_beside};
 
@@ -219,7 +220,16 @@ fn fault(path: &Path) -> Option<PathFault> {
 
 /// The journal that a trajectory names.
 fn named_journal(path: &Path) -> Option<PathBuf> {
-    let name = PathBuf::from(trajectory::owner(path).ok()?.journal?);
+    let owner = trajectory::owner(path).ok()?;
+    let name = PathBuf::from(owner.journal?);
     // A trajectory from a repository may name any path, so only a journal beside it is used.
-    (name.file_name()? == name.as_os_str()).then(|| path.with_file_name(&name))
+    let journal = (name.file_name()? == name.as_os_str()).then(|| path.with_file_name(&name))?;
+    // If both files were renamed, another run may have the old name.
+    let opened = mswea_files::open(&journal, u64::MAX).ok();
+    let of = opened.and_then(|file| Some(glance(&file).ok()?.head.event));
+    let is_of_another = match (of, owner.run_id) {
+        (Some(Event::RunStarted { run_id, .. }), Some(own)) => run_id != own,
+        _ => false,
+    };
+    (!is_of_another).then_some(journal)
 }
