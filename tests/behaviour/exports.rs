@@ -357,11 +357,11 @@ fn the_record_of_a_run_is_never_replaced() {
         fs::create_dir_all(run.dir.join("other")).unwrap();
         fs::copy(run.dir.join(from), run.dir.join(to)).unwrap();
     }
-    let second = Host::after(&run).server(&other).task("second");
+    let second = Host::after(&run).server(&other).task("zebra");
     second.args(["-o", "other/traj.json"]).run().expect(0);
     let shown = Host::after(&run)
         .args(["export", "other/a.traj.json", "--to", "md"])
         .run()
         .expect(0);
-    assert!(!shown.stdout.contains("second"), "{shown}");
+    assert!(!shown.stdout.contains("zebra"), "{shown}");
 }
