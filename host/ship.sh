@@ -79,6 +79,8 @@ for pair in "$PWD=/mswea" "${CARGO_HOME:-$HOME/.cargo}=/cargo" "$folder=/target"
 	remapped=$remapped--remap-path-prefix=$pair$separator
 	flags="$flags '-ffile-prefix-map=$pair'"
 done
+# The time that C's `__DATE__` and `__TIME__` give: mimalloc has them in a message.
+export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-0}"
 eval "flags=\"\${CFLAGS_$name:-} \$flags\""
 export "CFLAGS_$name=$flags" CC_SHELL_ESCAPED_FLAGS=1 "CARGO_ENCODED_RUSTFLAGS=${remapped%?}"
 
