@@ -12,7 +12,7 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::foreign_value::{KeptText, KeptValue};
+use crate::foreign_value::{KeptText, KeptValue, pass_over_scalars};
 use crate::indexed::{ONCE, has_twice};
 
 /// A file with at most so many bytes is read at once, which is faster.
@@ -388,25 +388,7 @@ impl<'de> Visitor<'de> for SeenPart<'_> {
         Ok(())
     }
 
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
+    pass_over_scalars!();
 
     fn visit_str<E>(self, _: &str) -> Result<(), E> {
         Ok(())
