@@ -145,9 +145,9 @@ fn a_run_is_written_in_atif_at_every_ending() {
 fn a_place_for_atif_is_checked_before_the_run() {
     for (path, why) in [
         ("folder", "it is a folder"),
-        ("new/", "it is a folder"),
-        ("file/run.json", "`file` is no folder"),
-        ("file/deep/run.json", "is no folder"),
+        ("new/", "is a directory"),
+        ("file/run.json", "name another file with `--atif PATH`"),
+        ("file/deep/run.json", "name another file with `--atif PATH`"),
         ("/proc/no/run.json", "name another file with `--atif PATH`"),
     ] {
         let server = commands(&["echo one"]);
@@ -332,7 +332,12 @@ fn harbors_validator_finds_no_fault() {
 fn the_record_of_a_run_is_never_replaced() {
     let (server, other) = (commands(&["true"]), commands(&["true"]));
     let own = |file: &str| Host::new().server(&server).task("x").args(["--atif", file]);
-    for file in ["traj.json", "traj.events.jsonl", "./traj.json"] {
+    for file in [
+        "traj.json",
+        "traj.events.jsonl",
+        "./traj.json",
+        "../work/traj.json",
+    ] {
         own(file)
             .run()
             .expect(2)
@@ -364,4 +369,15 @@ fn the_record_of_a_run_is_never_replaced() {
         .run()
         .expect(0);
     assert!(!shown.stdout.contains("zebra"), "{shown}");
+}
+
+/// A command may be in a sandbox, out of which the host must not be led.
+#[test]
+fn atif_is_never_written_through_a_link_that_a_command_has_made() {
+    let server = commands(&["echo mine >victim; rm -f out.json; ln -s victim out.json"]);
+    let run = Host::new().server(&server).task("x");
+    let run = run.args(["--atif", "out.json"]).run().expect(0);
+    let read = |file: &str| fs::read_to_string(run.dir.join(file)).unwrap();
+    assert_eq!(read("victim"), "mine\n");
+    assert!(read("out.json").contains("ATIF-v1.7"));
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,7 @@ use mswea_config::RunSection;
 use mswea_core::Event;
 use mswea_export::{Conversation, ConversationReader, SecretValues, to_atif};
 use mswea_provider::{Secrets, process_environment};
+use mswea_run::journal::trajectory::Target;
 use mswea_secrecy::looks_secret;
 use mswea_session::{Earlier, RunFiles};
 use serde_json::Value;
@@ -21,75 +22,61 @@ use super::output::{self, Failure};
 /// The names of standard output.
 const STDOUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
-/// Checks before a run that it can be written in ATIF at its end, if the config asks for it. Makes the
-/// folder of the file.
-pub(super) fn before_the_run(section: &RunSection, files: &RunFiles) -> Result<(), Failure> {
+/// The place where the run is written in ATIF at its end, if the config asks for it. It is determined before any
+/// command runs, so that no link that a command makes is followed.
+pub(super) fn before_the_run(
+    section: &RunSection,
+    files: &RunFiles,
+) -> Result<Option<Target>, Failure> {
     let Some(path) = &section.atif_path else {
-        return Ok(());
+        return Ok(None);
     };
     let is_own = |file: &PathBuf| is_same(Path::new(path), file);
-    let tried = match [&files.trajectory, &files.journal].into_iter().any(is_own) {
-        true => Err("the run's own record is there".to_owned()),
-        false => obstacle(Path::new(path)),
+    let target = match path.is_empty() {
+        true => Err("it is empty".to_owned()),
+        false if Path::new(path).is_dir() => Err("it is a folder".to_owned()),
+        false => Target::of(Path::new(path)).map_err(|error| error.source.to_string()),
     };
-    tried.map_err(|why| {
-        Failure::usage(format!(
-            "can't write the run in ATIF to `{path}`: {why}: name another file with `--atif PATH`"
-        ))
-    })
+    let why = match [&files.trajectory, &files.journal].into_iter().any(is_own) {
+        true => "the run's own record is there".to_owned(),
+        false => match target {
+            Ok(target) => return Ok(Some(target)),
+            Err(why) => why,
+        },
+    };
+    Err(Failure::usage(format!(
+        "can't write the run in ATIF to `{path}`: {why}: name another file with `--atif PATH`"
+    )))
 }
 
-/// Whether two paths name the same file.
+/// Whether two paths name the same file, which may not exist yet.
 pub(super) fn is_same(one: &Path, other: &Path) -> bool {
     match (fs::metadata(one), fs::metadata(other)) {
         (Ok(one), Ok(other)) => {
             one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino())
         }
-        _ => std::path::absolute(one).ok() == std::path::absolute(other).ok(),
+        _ => real(one) == real(other),
     }
 }
 
-/// Why no file can be written there.
-fn obstacle(path: &Path) -> Result<(), String> {
-    if path.as_os_str().is_empty() {
-        return Err("it is empty".to_owned());
-    }
-    if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
-        return Err("it is a folder".to_owned());
-    }
-    // A pipe or a device, which is not written before the end.
-    if STDOUT.iter().any(|it| path == Path::new(it))
-        || fs::metadata(path).is_ok_and(|it| !it.is_file())
-    {
-        return Ok(());
-    }
-    let folder = folder_of(path);
-    match fs::create_dir_all(&folder) {
-        // The system's message ("file exists") would be misleading.
-        Err(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::AlreadyExists | ErrorKind::NotADirectory
-            ) =>
-        {
-            return Err(format!("`{}` is no folder", folder.display()));
+/// The path without links, of a file that may not exist yet.
+fn real(path: &Path) -> Option<PathBuf> {
+    // As many links as the kernel follows.
+    const LINKS: usize = 40;
+    let mut path = std::path::absolute(path).ok()?;
+    for _ in 0..LINKS {
+        match fs::read_link(&path) {
+            Ok(to) => path = path.parent()?.join(to),
+            Err(_) => break,
         }
-        made => made.map_err(|error| error.to_string())?,
     }
-    let tried = tempfile::NamedTempFile::new_in(&folder);
-    tried.map(drop).map_err(|error| error.to_string())
-}
-
-/// The folder of the file that a path names, also through a link.
-fn folder_of(path: &Path) -> PathBuf {
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = target.parent().filter(|it| !it.as_os_str().is_empty());
-    folder.unwrap_or(Path::new(".")).to_owned()
+    let folder = fs::canonicalize(path.parent()?).ok()?;
+    Some(folder.join(path.file_name()?))
 }
 
 /// Writes the run in ATIF if the config asks for it. A failure is only a warning.
-pub(super) fn at_the_end(section: &RunSection, journal: Option<&Path>) {
-    let (Some(path), Some(journal)) = (&section.atif_path, journal) else {
+pub(super) fn at_the_end(section: &RunSection, target: Option<&Target>, journal: Option<&Path>) {
+    let (Some(path), Some(target), Some(journal)) = (&section.atif_path, target, journal) else {
         return;
     };
     let unwritten = |why: &str| output::warning(&format!("`{path}` is not written: {why}"));
@@ -100,10 +87,10 @@ pub(super) fn at_the_end(section: &RunSection, journal: Option<&Path>) {
     };
     let value = to_atif(&run);
     drop(run);
-    if let Err(failure) = write(Path::new(path), &format!("{value:#}\n")) {
+    if let Err(error) = target.write(&value) {
         unwritten(&format!(
             "{}; `mswea-host export {} --to atif` makes it",
-            failure.message,
+            error.source,
             journal.display()
         ));
     }
@@ -171,6 +158,13 @@ fn of_this_process() -> impl Iterator<Item = String> {
     let all = all.chain(mswea_secrecy::supplied());
     let secret = all.filter(|(name, _)| name.to_str().is_some_and(looks_secret));
     secret.filter_map(|(_, value)| value.into_string().ok())
+}
+
+/// The folder of the file that a path names, also through a link.
+fn folder_of(path: &Path) -> PathBuf {
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = target.parent().filter(|it| !it.as_os_str().is_empty());
+    folder.unwrap_or(Path::new(".")).to_owned()
 }
 
 /// Replaces the file once it is complete. An existing pipe or terminal is written to, and a link

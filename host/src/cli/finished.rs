@@ -56,7 +56,8 @@ pub(super) fn finish(
     if !is_delivered {
         code = ExitCode::Failed;
     }
-    atif::at_the_end(&config.run, Some(earlier.journal()));
+    let atif = atif::before_the_run(&config.run, &earlier.files())?;
+    atif::at_the_end(&config.run, atif.as_ref(), Some(earlier.journal()));
     on_end::run(
         &config.run,
         &on_end::EndedRun {

@@ -194,7 +194,7 @@ pub(super) fn finish(
     options: &ProcessOptions<'_>,
     audience: Audience<'_>,
 ) -> Result<RunEnd, Failure> {
-    atif::before_the_run(&config.run, &job.files())?;
+    let atif = atif::before_the_run(&config.run, &job.files())?;
     let person = audience.person.clone();
     let done = execute(
         config,
@@ -214,7 +214,7 @@ pub(super) fn finish(
         output::note(&format!("the model was not told: {text}"));
     }
     done.tell(audience.display);
-    atif::at_the_end(&config.run, done.journal.as_deref());
+    atif::at_the_end(&config.run, atif.as_ref(), done.journal.as_deref());
     on_end::run(
         &config.run,
         &on_end::EndedRun {
