@@ -186,11 +186,13 @@ fn plain(text: &str) -> String {
 /// What the model wrote, which is Markdown already; but as it is if it could be HTML, a picture from
 /// elsewhere, or a fence that does not end.
 fn own(out: &mut String, text: &str) {
+    // An escape sequence may stand between two characters of a mark.
+    let text = harmless(text);
     let is_more = ["<", "![", "```", "~~~"].iter().any(|it| text.contains(it));
     match is_more {
-        true => block(out, text),
+        true => block(out, &text),
         false => {
-            let _ = writeln!(out, "{}", harmless(text.trim_end()));
+            let _ = writeln!(out, "{}", text.trim_end());
         }
     }
 }

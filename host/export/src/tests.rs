@@ -263,6 +263,28 @@ fn pages_show_what_was_printed() {
     assert!(to_markdown(&told, false).contains(&format!("```diff\n{patch}```\n")));
 }
 
+#[test]
+fn no_picture_is_hidden_by_an_escape_sequence() {
+    let mut events = events();
+    let text = "!\u{1b}[0m[x](http://evil/p.png)";
+    events[1]["messages"][1]["content"][0]["text"] = json!(text);
+    let mut run = run(&events);
+    for step in &mut run.steps {
+        step.text = text.to_owned();
+    }
+    let markdown = to_markdown(&run, false);
+    for (at, _) in markdown.match_indices("![x]") {
+        assert!(
+            markdown[..at].ends_with("```text\n") || markdown[..at].ends_with("> "),
+            "{markdown}"
+        );
+    }
+    assert!(
+        markdown.contains("```text\n![x](http://evil/p.png)"),
+        "{markdown}"
+    );
+}
+
 /// No rule of the check is one that nothing breaks.
 #[test]
 fn broken_trajectories_break_a_rule() {

@@ -1,6 +1,6 @@
 //! The list of runs, the data of each, and the changes of these.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -231,20 +231,26 @@ impl TableState {
         self.mark_doubles();
     }
 
-    /// Leaves out runs in ATIF that are beside the journal or trajectory from which they were made.
+    /// Leaves out runs in ATIF that are beside the journal or trajectory from which they were made. What says more
+    /// than the journal is no copy of it. A file without a run id, which goes by its name, has no copies.
     fn mark_doubles(&mut self) {
         let with_twin = self.rows.values().any(|row| !row.card.twin.is_empty());
-        let runs: HashSet<(PathBuf, String)> = match with_twin {
+        let has_id = |row: &&TableRow| {
+            let id = &row.card.run_id;
+            row.card.twin.is_empty() && !id.ends_with(".json") && !id.ends_with(".traj")
+        };
+        let runs: HashMap<(PathBuf, String), u32> = match with_twin {
             true => {
-                let rows = self.rows.values().filter(|row| row.card.twin.is_empty());
-                rows.map(|row| (row.folder(), row.card.run_id.clone()))
+                let rows = self.rows.values().filter(has_id);
+                rows.map(|row| ((row.folder(), row.card.run_id.clone()), row.card.steps))
                     .collect()
             }
-            false => HashSet::new(),
+            false => HashMap::new(),
         };
         for (id, row) in &mut self.rows {
             let twin = &row.card.twin;
-            let is_double = !twin.is_empty() && runs.contains(&(row.folder(), twin.clone()));
+            let steps = runs.get(&(row.folder(), twin.clone()));
+            let is_double = !twin.is_empty() && steps.is_some_and(|steps| *steps >= row.card.steps);
             if is_double == row.is_double {
                 continue;
             }
