@@ -315,8 +315,9 @@ fn a_kill_reaches_the_whole_tree() {
         "env -i PATH=$PATH setsid sh -c 'sleep NAP &'; sleep 60",
         "env -i PATH=$PATH setsid sh -c 'setsid sleep NAP & sleep NAP' & sleep 60",
         "sleep NAP & kill -STOP $$",
-        // Processes that are started while it is being searched for.
-        "f() { sleep NAP & (f &) ; sleep 0.02; }; f & while :; do (setsid sleep NAP &) ; sleep 0.01; done",
+        // Processes that are started while it is being searched for. A chain without a pause can be faster than the
+        // search on a slow machine.
+        "f() { sleep NAP & sleep 0.01; (f &) ; sleep 0.02; }; f & while :; do (setsid sleep NAP &) ; sleep 0.01; done",
     ];
     let mut client = Client::new();
     for command in vectors {
