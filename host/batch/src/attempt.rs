@@ -99,9 +99,7 @@ impl Attempt<'_> {
         let work = work_folder(&std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()));
         let is_own = Path::new(&config.environment.cwd) == work;
         let of = folder.to_owned();
-        let made = aside("folder", move || {
-            make_folders(&of, is_own.then_some(&*work))
-        });
+        let made = aside(move || make_folders(&of, is_own.then_some(&*work)));
         if let Some(Err((path, error))) = made.await {
             let path = path.display();
             return AttemptEnd::Hopeless(format!("can't make the folder `{path}`: {error}"));
@@ -181,7 +179,7 @@ impl Attempt<'_> {
         }
         if let Ok(trajectory) = done.trajectory {
             let (id, error) = (self.instance.id.clone(), result.error.clone());
-            aside("trajectory", move || {
+            aside(move || {
                 name_instance(&trajectory, &id, error.as_deref());
             })
             .await;
@@ -194,7 +192,7 @@ impl Attempt<'_> {
         let journal = self.place.join(journal_name(&self.instance.id));
         let (id, number) = (self.instance.id.clone(), self.number);
         let can_go_on = survives(config);
-        let looked = aside("journal", move || look(&journal, &id, number, can_go_on)).await;
+        let looked = aside(move || look(&journal, &id, number, can_go_on)).await;
         match looked {
             Some(Before::Going(mut earlier)) => {
                 // The digests of the batch's plugins were compared when the batch was opened.

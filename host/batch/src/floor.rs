@@ -68,7 +68,7 @@ impl FloorWatch {
             Some((time, short)) if time.elapsed() < FRESH => short.clone(),
             _ => {
                 let (floor, dir) = (self.floor.clone(), self.dir.clone());
-                let looked = aside("floor", move || short(&floor, &dir)).await;
+                let looked = aside(move || short(&floor, &dir)).await;
                 let short = looked.flatten();
                 self.seen = Some((Instant::now(), short.clone()));
                 short

@@ -278,7 +278,7 @@ pub async fn work(
             shared.stop_all();
         }
     }
-    let closed = aside("preds", move || files.close()).await;
+    let closed = aside(move || files.close()).await;
     if let Some(Err(error)) = closed {
         end.why = BatchWhy::Hopeless(error);
     }
@@ -378,7 +378,7 @@ async fn one(shared: Arc<BatchShared>, place: usize, instance: BatchInstance) ->
 /// Writes the result.
 async fn publish(shared: &BatchShared, result: Box<BatchResult>) -> AttemptEnd {
     let path = result_file(shared.folder.path(), &result.instance_id);
-    let written = aside("result", move || {
+    let written = aside(move || {
         let written = result.write(&path);
         (written, result)
     });

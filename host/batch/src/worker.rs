@@ -131,7 +131,7 @@ pub async fn work_claims(
             };
             let of = folder.clone();
             let (retries, wait) = (job.limits.retries, job.limits.retry_wait);
-            let Some(pass) = aside("claims", move || now.pass(&of, retries, wait)).await else {
+            let Some(pass) = aside(move || now.pass(&of, retries, wait)).await else {
                 end.why = BatchWhy::Hopeless("a bug of the host: claims were not read".to_owned());
                 break;
             };
@@ -277,7 +277,7 @@ async fn attempt(shared: Arc<WorkerShared>, claimed: Claimed) -> (String, ClaimE
         .await;
     lock(&shared.stops).remove(&id);
     let (holding, folder) = (shared.holding.clone(), own.clone());
-    let is_mine = aside("fence", move || holding.remove(&folder))
+    let is_mine = aside(move || holding.remove(&folder))
         .await
         .unwrap_or_default();
     if !is_mine {
@@ -296,7 +296,7 @@ async fn attempt(shared: Arc<WorkerShared>, claimed: Claimed) -> (String, ClaimE
         AttemptEnd::Cut => (ClaimRelease::Released, ClaimEnd::Left),
         AttemptEnd::Hopeless(reason) => (ClaimRelease::Released, ClaimEnd::Hopeless(reason)),
     };
-    let given = aside("claims", move || give_up(&own, number, why)).await;
+    let given = aside(move || give_up(&own, number, why)).await;
     if let Some(Err(error)) = given {
         tracing::warn!("the claim of `{id}` can't be given up, and has to end by itself: {error}");
     }
@@ -309,7 +309,7 @@ async fn publish(shared: &WorkerShared, result: Box<BatchResult>, number: Option
     let path = result_file(shared.folder.path(), &result.instance_id);
     let own = shared.folder.of(&result.instance_id);
     let token = shared.token.clone();
-    let written = aside("result", move || {
+    let written = aside(move || {
         let written = result.write_among(&path, &token);
         if let (Ok(true), Some(number)) = (&written, number) {
             let attempt = attempt_folder(&own, number);

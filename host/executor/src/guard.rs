@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 use rustix::pipe::PipeFlags;
 use tokio::time::timeout;
 
-use super::spawn::{ChildProcess, ProcessStart, ProgramCall, null, spawn};
+use super::spawn::{ChildProcess, ProcessStart, ProgramCall, spawn};
+use crate::low_descriptors::null;
 use mswea_helper::processes::{self, ProcessTarget, RUN_VARIABLE, Session};
 use table::SessionTable;
 

@@ -28,6 +28,7 @@ mod interactive;
 pub mod landlock;
 pub mod leftovers;
 mod local;
+mod low_descriptors;
 mod machine;
 mod orphans;
 mod owner;
@@ -50,7 +51,7 @@ mod userns;
 mod workspace;
 mod wrap;
 
-pub use aside::aside;
+pub use aside::{AsideWork, aside, begin_aside};
 pub use bubblewrap::{
     BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARGS, IMAGE_WRAPPER_ARGS, SandboxImage,
 };
@@ -63,6 +64,7 @@ pub use local::{
     ServedOutput, ServedPlace, ServedShell, ServedTask, ShellAnswer, ShellAnswerEnd, ShellError,
     ShellInterruption, ShellLine,
 };
+pub use low_descriptors::reserve_low_descriptors;
 pub use mswea_helper::processes::{ACTION_VARIABLE, RUN_VARIABLE};
 pub use orphans::adopt as adopt_orphans;
 pub use owner::{Life, Owner};

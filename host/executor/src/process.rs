@@ -15,8 +15,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::time::timeout;
 
+use crate::low_descriptors::null;
 use crate::programs;
-use crate::spawn::{ChildProcess, ProcessStart, ProgramCall, null, spawn};
+use crate::spawn::{ChildProcess, ProcessStart, ProgramCall, spawn};
 use mswea_secrecy as secrecy;
 use mswea_secrecy::looks_secret;
 

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::low_descriptors::{LOW, LowDescriptors};
 use mswea_helper::child::{self, ProcessSpec, StartError, StartNote, StartStage};
 use mswea_helper::{processes, sys};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
@@ -230,12 +230,12 @@ pub(super) fn reap_adopted(zombies: &[i32]) {
 }
 
 /// Keeps children from inheriting descriptors that the host itself inherited (a parent's locks and
-/// pipes). Descriptors that Rust opens are closed in children anyway.
+/// pipes). Descriptors that Rust opens are closed in children anyway. Children never have those from [`LOW`] on.
 fn keep_inherited() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: only marks descriptors to be closed by an exec; takes nothing by pointer. A
-        // kernel before 5.11 refuses, and then they are inherited as with std.
+        // kernel before 5.11 refuses, and then the low ones are inherited as with std.
         unsafe {
             libc::syscall(
                 libc::SYS_close_range,
@@ -288,13 +288,16 @@ pub(super) fn spawn(
     // instead of ending. The host also ignores SIGXFSZ, which ends programs whose files grow too
     // large.
     let restored = [libc::SIGPIPE, libc::SIGXFSZ];
+    let low = LowDescriptors::of(descriptors);
+    let low_ones = low.as_ref().map(|low| low.of_process(descriptors));
     Awaited::lock().starting.push(start.clone());
     let started = child::start(&ProcessSpec {
         program: program.path,
         args: program.args,
         env: program.env,
         cwd: program.cwd,
-        descriptors,
+        descriptors: low_ones.as_deref().unwrap_or(descriptors),
+        own_below: low.is_some().then_some(LOW),
         terminal: None,
         restored: &sys::signals(restored),
         blocked: &sys::signals(blocked.iter().copied()),
@@ -311,14 +314,4 @@ pub(super) fn spawn(
         returncode: None,
         signal: None,
     })
-}
-
-/// `/dev/null`, for reading and writing.
-pub(super) fn null() -> io::Result<BorrowedFd<'static>> {
-    static NULL: OnceLock<File> = OnceLock::new();
-    if let Some(file) = NULL.get() {
-        return Ok(file.as_fd());
-    }
-    let file = File::options().read(true).write(true).open("/dev/null")?;
-    Ok(NULL.get_or_init(|| file).as_fd())
 }

@@ -39,6 +39,10 @@ pub struct ProcessSpec<'a> {
     /// Its descriptors, each with the number that it has in the process, at most
     /// [`MOST_DESCRIPTORS`]. Others are inherited unless they are marked as closed on exec.
     pub descriptors: &'a [(BorrowedFd<'a>, i32)],
+    /// If set, the process inherits only descriptors below this number, which all of `descriptors` and the
+    /// terminal are. Otherwise the kernel copies the whole table of descriptors, and closes nearly all of them
+    /// again, for each start.
+    pub own_below: Option<u32>,
     /// Its terminal, if it has one.
     pub terminal: Option<BorrowedFd<'a>>,
     /// The signals that the parent ignores and the process must not ignore. Signals that the parent
@@ -106,6 +110,8 @@ struct Inside<'a> {
     env: *const *const libc::c_char,
     /// Whether the kernel has set the default action of all signals that the parent handles.
     are_default: bool,
+    /// Whether the process began with the parent's own table of descriptors, and could not copy a part of it.
+    lacks_table: bool,
     /// The stage that failed, and the error's number; 0: none failed.
     failed: (StartStage, libc::c_int),
 }
@@ -128,16 +134,51 @@ pub fn start(spec: &ProcessSpec<'_>) -> Result<i32, StartError> {
     start_by(spec, clone_without_handlers)
 }
 
+/// Set if the kernel (before 5.9), an emulator, or a filter of system calls can't start a process with a part of the
+/// table of descriptors.
+static LACKS_TABLE: AtomicBool = AtomicBool::new(false);
+
 /// A call that makes the child in one way, if this kernel has it.
 type CloneCall = unsafe fn(*mut u8, &mut Inside<'_>) -> Option<libc::pid_t>;
 
 fn start_by(spec: &ProcessSpec<'_>, clone: CloneCall) -> Result<i32, StartError> {
+    if spec.own_below.is_some() {
+        if !LACKS_TABLE.load(Ordering::Relaxed) {
+            let (started, lacks_table) = start_once(spec, clone);
+            let number = started
+                .as_ref()
+                .err()
+                .and_then(|it| it.error.raw_os_error());
+            if !lacks_table {
+                return started;
+            }
+            let is_missing = [libc::ENOSYS, libc::EINVAL, libc::EPERM]
+                .map(Some)
+                .contains(&number);
+            LACKS_TABLE.fetch_or(is_missing, Ordering::Relaxed);
+            // The child of that start has gone.
+            spec.start.pid.store(0, Ordering::SeqCst);
+        }
+        let whole = ProcessSpec {
+            own_below: None,
+            ..*spec
+        };
+        return start_once(&whole, clone).0;
+    }
+    start_once(spec, clone).0
+}
+
+/// The result of a start, and whether it failed because a part of the table of descriptors could not be copied.
+fn start_once(spec: &ProcessSpec<'_>, clone: CloneCall) -> (Result<i32, StartError>, bool) {
     let process = |error| StartError {
         stage: StartStage::Process,
         error,
     };
     if spec.descriptors.len() > MOST_DESCRIPTORS {
-        return Err(process(io::Error::from_raw_os_error(libc::E2BIG)));
+        return (
+            Err(process(io::Error::from_raw_os_error(libc::E2BIG))),
+            false,
+        );
     }
     let args = pointers(spec.args.iter().copied());
     let env = pointers(spec.env.iter().copied());
@@ -146,6 +187,7 @@ fn start_by(spec: &ProcessSpec<'_>, clone: CloneCall) -> Result<i32, StartError>
         args: args.as_ptr(),
         env: env.as_ptr(),
         are_default: true,
+        lacks_table: false,
         failed: (StartStage::Process, 0),
     };
     let mut stack = MaybeUninit::<[u128; STACK / 16]>::uninit();
@@ -163,7 +205,7 @@ fn start_by(spec: &ProcessSpec<'_>, clone: CloneCall) -> Result<i32, StartError>
             libc::clone(
                 become_program,
                 stack.as_mut_ptr().add(1).cast(),
-                libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT_SETTID | libc::SIGCHLD,
+                flags(spec) | libc::SIGCHLD,
                 ptr::from_mut(&mut inside).cast(),
                 spec.start.pid.as_ptr(),
             )
@@ -173,21 +215,38 @@ fn start_by(spec: &ProcessSpec<'_>, clone: CloneCall) -> Result<i32, StartError>
         (pid, errno)
     };
     if pid < 0 {
-        return Err(process(errno));
+        // Emulators refuse a child that shares the table.
+        return (Err(process(errno)), spec.own_below.is_some());
     }
-    // SAFETY: a valid pointer; the child has written through another one.
-    let (stage, number) = unsafe { ptr::read_volatile(&raw const inside.failed) };
+    // SAFETY: valid pointers; the child has written through others.
+    let ((stage, number), lacks_table) = unsafe {
+        (
+            ptr::read_volatile(&raw const inside.failed),
+            ptr::read_volatile(&raw const inside.lacks_table),
+        )
+    };
     if number == 0 {
-        return Ok(pid);
+        return (Ok(pid), false);
     }
     // SAFETY: takes nothing by pointer. The child has ended or is about to.
     while unsafe { libc::waitpid(pid, ptr::null_mut(), 0) } < 0
         && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
     {}
-    Err(StartError {
+    let failed = StartError {
         stage,
         error: io::Error::from_raw_os_error(number),
-    })
+    };
+    (Err(failed), lacks_table)
+}
+
+/// The flags of both calls.
+fn flags(spec: &ProcessSpec<'_>) -> libc::c_int {
+    let files = match spec.own_below {
+        // The child takes a copy of a part of the table before it changes anything in it.
+        Some(_) => libc::CLONE_FILES,
+        None => 0,
+    };
+    libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT_SETTID | files
 }
 
 /// Like `libc::clone` for [`become_program`], but the kernel sets the default action of all signals
@@ -217,8 +276,7 @@ unsafe fn clone_without_handlers(stack: *mut u8, inside: &mut Inside<'_>) -> Opt
         return None;
     }
     let arguments = CloneArguments {
-        flags: (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT_SETTID) as u64
-            | CLONE_CLEAR_SIGHAND,
+        flags: flags(inside.spec) as u64 | CLONE_CLEAR_SIGHAND,
         pidfd: 0,
         child_tid: 0,
         parent_tid: inside.spec.start.pid.as_ptr() as u64,
@@ -280,11 +338,15 @@ fn pointers<'a>(strings: impl Iterator<Item = &'a CStr>) -> Vec<*const libc::c_c
 extern "C" fn become_program(inside: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `start` passes this pointer and uses nothing of it until the child has gone.
     let inside = unsafe { &mut *inside.cast::<Inside<'_>>() };
-    inside.failed.0 = match inside.spec.start.is_given_up.load(Ordering::SeqCst) {
+    inside.failed.0 = if inside.spec.start.is_given_up.load(Ordering::SeqCst) {
         // Its pid was published before this, so a thread that gives up the start later kills it.
-        true => refused(),
+        refused()
+    } else if !has_own_table(inside.spec) {
+        inside.lacks_table = true;
+        StartStage::Process
+    } else {
         // SAFETY: all pointers are those of `start`'s caller, which waits.
-        false => unsafe { prepare(inside.spec, inside.are_default) },
+        unsafe { prepare(inside.spec, inside.are_default) }
     };
     if inside.failed.0 == StartStage::Program {
         // SAFETY: C strings and null-terminated arrays of them.
@@ -301,6 +363,24 @@ fn refused() -> StartStage {
     // SAFETY: the address of this thread's number of the last error.
     unsafe { *libc::__errno_location() = libc::ECANCELED };
     StartStage::Process
+}
+
+/// Copies the part of the parent's table of descriptors that the process needs. False if the process still has the
+/// parent's own table, which it must not change.
+fn has_own_table(spec: &ProcessSpec<'_>) -> bool {
+    let Some(below) = spec.own_below else {
+        return true;
+    };
+    // SAFETY: takes nothing by pointer. It closes descriptors of the copy only, because the flag makes the copy first.
+    let copied = unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            below,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_UNSHARE,
+        )
+    };
+    copied == 0
 }
 
 /// Does everything before the program is executed; returns [`StartStage::Program`], or the stage
@@ -386,115 +466,4 @@ unsafe fn prepare(spec: &ProcessSpec<'_>, are_default: bool) -> StartStage {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sys;
-    use std::io::Read as _;
-    use std::os::fd::AsFd as _;
-
-    const WAYS: [CloneCall; 2] = [clone_without_handlers, |_, _| None];
-
-    extern "C" fn handler(_: libc::c_int) {}
-
-    /// The sets of signals that a child blocks, ignores and handles.
-    fn started_by(clone: CloneCall) -> Vec<u64> {
-        let (mut reading, writing) = io::pipe().unwrap();
-        let noted = StartNote::default();
-        let pid = start_by(
-            &ProcessSpec {
-                program: c"/bin/grep",
-                args: &[c"grep", c"-E", c"^Sig(Blk|Ign|Cgt)", c"/proc/self/status"],
-                env: &[],
-                cwd: Some(c"/"),
-                descriptors: &[(writing.as_fd(), 1)],
-                terminal: None,
-                restored: &sys::signals([libc::SIGPIPE]),
-                blocked: &sys::signals([libc::SIGHUP]),
-                start: &noted,
-            },
-            clone,
-        );
-        assert_eq!(pid.as_ref().ok(), Some(&noted.pid()));
-        drop(writing);
-        let mut text = String::new();
-        reading.read_to_string(&mut text).unwrap();
-        // SAFETY: takes nothing by pointer.
-        unsafe { libc::waitpid(pid.unwrap(), ptr::null_mut(), 0) };
-        let sets = text.split_whitespace().skip(1).step_by(2);
-        sets.map(|set| u64::from_str_radix(set, 16).unwrap())
-            .collect()
-    }
-
-    #[test]
-    fn signals_of_a_child_are_the_same_in_either_way() {
-        let bit = |signal: libc::c_int| 1_u64 << (signal - 1);
-        let ignored = [libc::SIGPIPE, libc::SIGURG];
-        // SAFETY: a function with the signature of handlers, which does nothing; no other test of this crate
-        // looks at these signals.
-        unsafe {
-            for signal in ignored {
-                libc::signal(signal, libc::SIG_IGN);
-            }
-            libc::signal(libc::SIGUSR2, handler as *const () as libc::sighandler_t);
-        }
-        for clone in WAYS {
-            let sets = started_by(clone);
-            assert_eq!(sets[0], bit(libc::SIGHUP));
-            assert_eq!(sets[1] & bit(libc::SIGPIPE), 0);
-            assert_ne!(sets[1] & bit(libc::SIGURG), 0);
-            assert_eq!(sets[2] & bit(libc::SIGUSR2), 0);
-        }
-    }
-
-    /// The file can be on a file system that does not answer.
-    #[test]
-    fn a_start_that_was_given_up_before_its_child_exists_opens_nothing() {
-        for clone in WAYS {
-            let noted = StartNote::default();
-            assert_eq!(noted.give_up(), 0);
-            let spec = ProcessSpec {
-                program: c"/bin/true",
-                args: &[c"true"],
-                env: &[],
-                cwd: Some(c"/no/such/folder"),
-                descriptors: &[],
-                terminal: None,
-                restored: &sys::signals([]),
-                blocked: &sys::signals([]),
-                start: &noted,
-            };
-            let failed = start_by(&spec, clone).unwrap_err();
-            assert_eq!(failed.stage, StartStage::Process);
-            assert_eq!(failed.error.raw_os_error(), Some(libc::ECANCELED));
-            assert_ne!(noted.pid(), 0);
-        }
-    }
-
-    #[test]
-    fn what_is_refused_is_told_in_either_way() {
-        for clone in WAYS {
-            let spec = ProcessSpec {
-                program: c"/no/such/program",
-                args: &[c"x"],
-                env: &[],
-                cwd: None,
-                descriptors: &[],
-                terminal: None,
-                restored: &sys::signals([]),
-                blocked: &sys::signals([]),
-                start: &StartNote::default(),
-            };
-            let failed = start_by(&spec, clone).unwrap_err();
-            assert_eq!(failed.stage, StartStage::Program);
-            assert_eq!(failed.error.kind(), io::ErrorKind::NotFound);
-            let spec = ProcessSpec {
-                cwd: Some(c"/no/such/folder"),
-                ..spec
-            };
-            assert_eq!(
-                start_by(&spec, clone).unwrap_err().stage,
-                StartStage::Folder
-            );
-        }
-    }
-}
+mod tests;

@@ -189,6 +189,7 @@ impl Starter {
             env: &env.iter().map(CString::as_c_str).collect::<Vec<_>>(),
             cwd: directory.as_deref(),
             descriptors,
+            own_below: None,
             terminal: terminal.map(Terminal::slave),
             restored: &self.ignored,
             blocked: &sys::signals([]),

@@ -7,7 +7,7 @@ use super::next::time_left_at;
 use super::recorder::Recorder;
 use super::settings::{Parts, RunSettings};
 use super::state::{Account, State};
-use mswea_core::{Context, End, Event, Message, Output, Progress};
+use mswea_core::{Context, End, Event, Message, Progress};
 
 /// One run of one task.
 pub struct Agent {
@@ -34,10 +34,10 @@ pub struct Ended {
     pub submission: String,
     /// The tokens, the cost and the time that the run has used.
     pub account: Account,
-    /// Output of the salvage command, if it ran.
-    pub salvage: Option<Output>,
-    /// The whole history, exit message included.
-    pub messages: Vec<Arc<Message>>,
+    /// The state after the last event, with the whole history.
+    pub state: State,
+    /// Whether the journal has all events of this state.
+    pub is_recorded: bool,
 }
 
 impl Agent {

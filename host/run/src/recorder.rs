@@ -2,6 +2,7 @@
 //! the state; an event that can't be written changes nothing.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::state::State;
@@ -13,6 +14,8 @@ pub(crate) struct Recorder {
     state: Mutex<State>,
     /// The error of the first event that could not be written, until the loop takes it.
     failed: Mutex<Option<JournalFailed>>,
+    /// Whether an event was applied that the journal does not have.
+    is_incomplete: AtomicBool,
     /// Looks at the state after each event.
     #[cfg(test)]
     pub(crate) watch: std::sync::OnceLock<StateWatch>,
@@ -45,6 +48,7 @@ impl Recorder {
             journal,
             state: Mutex::new(state),
             failed: Mutex::default(),
+            is_incomplete: AtomicBool::new(false),
             #[cfg(test)]
             watch: std::sync::OnceLock::new(),
         }
@@ -83,6 +87,7 @@ impl Recorder {
                 if !applies_always {
                     return Err(failed);
                 }
+                self.is_incomplete.store(true, Ordering::Relaxed);
                 (state.last.unwrap_or_default(), Err(failed))
             }
         };
@@ -92,6 +97,11 @@ impl Recorder {
             watch(&state);
         }
         recorded
+    }
+
+    /// Whether the journal has all events of the state.
+    pub(crate) fn is_complete(&self) -> bool {
+        !self.is_incomplete.load(Ordering::Relaxed)
     }
 
     /// Waits for the disk, if the journal promises that.

@@ -44,6 +44,7 @@ impl Ran {
     /// `role` or `role:text` of every message, `tool(id)` for results.
     fn shape(&self) -> Vec<String> {
         self.ended
+            .state
             .messages
             .iter()
             .map(|message| match &message.tool_call_id {
@@ -247,6 +248,7 @@ async fn policies_deny_ask_rewrite_and_fail_closed() {
     assert_eq!(ran.commands, ["new", "submit x", "salvage", "cleanup"]);
     let texts: Vec<String> = ran
         .ended
+        .state
         .messages
         .iter()
         .filter(|message| message.role == "tool")
@@ -294,7 +296,7 @@ async fn a_broken_formatter_costs_nothing_but_its_format() {
     .await;
     assert_eq!(ran.ended.submission, "x");
     assert!(
-        ran.ended.messages[3]
+        ran.ended.state.messages[3]
             .text()
             .contains("<output>\nls</output>")
     );
@@ -303,7 +305,7 @@ async fn a_broken_formatter_costs_nothing_but_its_format() {
 #[tokio::test]
 async fn observations_carry_what_mini_keeps() {
     let ran = run(&["calls:ls", "calls:submit x"]).await;
-    let keys: Vec<&str> = ran.ended.messages[3]
+    let keys: Vec<&str> = ran.ended.state.messages[3]
         .extra
         .keys()
         .map(String::as_str)
@@ -345,7 +347,7 @@ async fn half_a_submission_is_none() {
     let ran = run(&["calls:submit too much", "calls:submit less"]).await;
     assert_eq!(ran.ended.end.exit_status(), "Submitted");
     assert_eq!(ran.ended.submission, "less");
-    let told = ran.ended.messages[3].text();
+    let told = ran.ended.state.messages[3].text();
     assert!(
         told.contains("submission was too large: 1234 bytes"),
         "{told}"

@@ -41,6 +41,7 @@ impl RuntimeServer {
     /// # Errors
     /// [`ServeError`] if the address or the certificate can't be used, or the address needs TLS.
     pub async fn bind(settings: ServeSettings) -> Result<Self, ServeError> {
+        mswea_executor::reserve_low_descriptors();
         let refused = |error: std::io::Error| ServeError::Listen {
             address: settings.listen.clone(),
             reason: match error.kind() {

@@ -207,7 +207,7 @@ impl RexRoutes {
             },
             true => {
                 let content = form.content;
-                let packed = aside("zip", move || zip::as_tar(content)).await;
+                let packed = aside(move || zip::as_tar(content)).await;
                 let packed = packed.unwrap_or_else(|| Err(std::io::ErrorKind::Other.into()));
                 ServedTask::Unpack {
                     path: form.target,

@@ -82,6 +82,7 @@ fn locks(layers: Option<&Layers>) -> Result<pins::Locks, SetupError> {
 impl Runtime {
     /// A runtime; compiled plugins are kept in `cache`.
     pub fn new(cache: Option<Cache>) -> Self {
+        mswea_executor::reserve_low_descriptors();
         Self {
             loader: Loader::new(cache),
             http: Http::new(mswea_provider::process_environment()),

@@ -272,7 +272,7 @@ impl PreparedRun {
             let begun = events.try_for_each(|event| self.agent.begin(event));
             begun.map(|()| self.agent).map_err(SetupError::Journal)
         };
-        let begun = aside("beginning", begin).await;
+        let begun = aside(begin).await;
         begun.unwrap_or_else(|| Err(SetupError::Internal(bug("the beginning of a run"))))
     }
 }

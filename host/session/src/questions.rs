@@ -51,7 +51,7 @@ impl Runtime {
         let roles = setup.make(secrets.clone()).await?;
         secrecy::hide(&secret_names(config, &secrets, roles.secrets));
         let path = journal.to_owned();
-        let created = aside("journal", move || JournalFile::create(path)).await;
+        let created = aside(move || JournalFile::create(path)).await;
         let file = created.ok_or_else(|| SetupError::Internal(bug("the journal of questions")))?;
         let file = file.map_err(SetupError::Journal)?;
         let context = Context {

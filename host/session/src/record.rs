@@ -15,11 +15,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use mswea_core::{Clock, Event, Front, Journal, Progress, Stop};
+use mswea_executor::begin_aside;
+use mswea_run::State;
 use mswea_run::journal::trajectory::{self, Target};
 use mswea_run::journal::{Claim, JournalChange, JournalError, JournalFile, Record, Reopened, Spot};
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
@@ -38,9 +39,6 @@ const PIPE_TIME_LIMIT: Duration = Duration::from_secs(10);
 /// The longest wait at the end of a run for a file system that does not answer. Other runs of the
 /// process wait for the same permits to write.
 const FILE_TIME_LIMIT: Duration = Duration::from_secs(120);
-
-/// How long a process that panics waits for a trajectory that is being written.
-const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// The journal of a run, and the trajectory that is made of it.
 pub(crate) struct RunRecord {
@@ -169,7 +167,7 @@ impl RunRecord {
 
     /// The current path of the journal; `None` if the run never began.
     pub(crate) fn journal(&self) -> Option<PathBuf> {
-        Some(self.begun()?.path())
+        self.begun().map(|journal| journal.path())
     }
 
     /// Removes the reserved names and new folders of a run that never began.
@@ -235,7 +233,7 @@ impl RunRecord {
                 let _ = done.send(begun.elapsed());
             };
             // Without a thread, the trajectory is written at the end only.
-            drop(writer().spawn(write));
+            drop(begin_aside(write));
             took = written.await.ok();
         }
     }
@@ -260,10 +258,10 @@ impl RunRecord {
         if is_aside || self.target.is_stream() {
             return Ok(());
         }
-        self.write(&journal)
+        self.write(&journal, None)
     }
 
-    fn write_last(&self) -> Result<(), Unwritten> {
+    fn write_last(&self, state: Option<State>) -> Result<(), Unwritten> {
         let mut is_last = lock(&self.writing);
         *is_last = true;
         let journal = self.begun().ok_or(Unwritten::Nothing)?;
@@ -276,7 +274,7 @@ impl RunRecord {
         if self.target.is_lost() {
             return self.write_to_refuge(&journal);
         }
-        self.write(&journal)?;
+        self.write(&journal, state)?;
         let strayed = self.target.strayed();
         if let Some(place) = strayed.clone().or_else(|| journal.strayed()) {
             self.warn(&format!(
@@ -292,7 +290,7 @@ impl RunRecord {
     /// Writes the trajectory to the state folder: its own folder was removed, or something else is
     /// in its place.
     fn write_to_refuge(&self, journal: &JournalFile) -> Result<(), Unwritten> {
-        let value = Self::value(journal, &journal.path())?;
+        let value = Self::value(journal, None, &journal.path())?;
         Target::at(self.refuge.clone()).write(&value)?;
         let place = self.refuge.shown();
         self.warn(&format!(
@@ -310,49 +308,57 @@ impl RunRecord {
         moved.unwrap_or_else(|| self.files.trajectory.clone())
     }
 
-    fn value(journal: &JournalFile, name: &Path) -> Result<serde_json::Value, JournalError> {
-        let log = journal.log()?;
-        let mut value = trajectory::from_records(log.records);
+    /// The trajectory of `state`, or else that of the journal.
+    fn value(
+        journal: &JournalFile,
+        state: Option<State>,
+        name: &Path,
+    ) -> Result<serde_json::Value, JournalError> {
+        let mut value = match state {
+            Some(state) => trajectory::of_state(state),
+            None => trajectory::from_records(journal.log()?.records),
+        };
         trajectory::set_journal(&mut value, name);
         Ok(value)
     }
 
-    fn write(&self, journal: &JournalFile) -> Result<(), Unwritten> {
+    fn write(&self, journal: &JournalFile, state: Option<State>) -> Result<(), Unwritten> {
         let path = journal.path();
         let name = match path == self.home {
             true => self.files.journal_seen_from_trajectory(),
             false => &path,
         };
-        Ok(self.target.write(&Self::value(journal, name)?)?)
+        Ok(self.target.write(&Self::value(journal, state, name)?)?)
     }
 
-    /// Called after the run: puts the journal back in its place and writes the trajectory. The wait
-    /// ends on a stop, or after a time limit.
+    /// Called after the run: puts the journal back in its place and writes the trajectory, of the last `state` if
+    /// it is known. The wait ends on a stop, or after a time limit.
     ///
     /// # Errors
     /// [`Unwritten`] with the reason if the trajectory is not written.
-    pub(crate) async fn finish(self: &Arc<Self>, stop: &Stop) -> Result<(), Unwritten> {
+    pub(crate) async fn finish(
+        self: &Arc<Self>,
+        state: Option<State>,
+        stop: &Stop,
+    ) -> Result<(), Unwritten> {
         let limit = match self.target.is_stream() {
             true => PIPE_TIME_LIMIT,
             false => FILE_TIME_LIMIT,
         };
         // After a stop, the wait is short.
-        let patience = tokio::time::sleep(match stop.is_stopped() {
-            true => limit / 5,
-            false => limit,
-        });
+        let patience = tokio::time::sleep(limit / if stop.is_stopped() { 5 } else { 1 });
         let write = async {
             let permit = self.permit().await;
             let (done, written) = oneshot::channel();
             let this = self.clone();
             let write = move || {
                 let _permit = permit;
-                let _ = done.send(this.write_last());
+                let _ = done.send(this.write_last(state));
             };
-            match writer().spawn(write) {
-                Ok(_) => written.await.unwrap_or(Err(Unwritten::Lost)),
-                Err(_) => self.write_last(),
+            if let Err(write) = begin_aside(write) {
+                write();
             }
+            written.await.unwrap_or(Err(Unwritten::Lost))
         };
         let path = || self.files.trajectory.display().to_string();
         tokio::select! {
@@ -364,32 +370,6 @@ impl RunRecord {
                 false => Unwritten::Slow(path()),
             }),
         }
-    }
-
-    /// Called when the process is about to end: writes the trajectory, unless a thread is already
-    /// writing it. Returns a text with its path for the user.
-    pub(crate) fn save_now(&self) -> String {
-        let end = Instant::now() + LAST_WAIT;
-        let writing = loop {
-            match self.writing.try_lock() {
-                Ok(writing) => break Some(writing),
-                Err(TryLockError::Poisoned(writing)) => break Some(writing.into_inner()),
-                Err(TryLockError::WouldBlock) if Instant::now() > end => break None,
-                Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(10)),
-            }
-        };
-        let journal = self.begun().filter(|_| writing.is_some());
-        let written = journal.is_some_and(|journal| self.write(&journal).is_ok());
-        self.said(written)
-    }
-
-    fn said(&self, written: bool) -> String {
-        let place = match (written, self.journal()) {
-            (true, _) => &self.files.trajectory,
-            (false, Some(journal)) => &journal.clone(),
-            (false, None) => return "nothing was recorded yet".to_owned(),
-        };
-        format!("what was recorded is in `{}`", place.display())
     }
 
     fn begun(&self) -> Option<Arc<JournalFile>> {
@@ -482,10 +462,6 @@ impl Journal for RunRecord {
 fn in_state(run_id: &str, ending: &str) -> Arc<Spot> {
     let path = runs_folder().join(format!("{run_id}.{ending}"));
     Arc::new(Spot::later(&path))
-}
-
-fn writer() -> thread::Builder {
-    thread::Builder::new().name("trajectory".to_owned())
 }
 
 /// Removes folders that were made for a run, if they are empty; the list has the outer ones first.

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use mswea_core::{Context, End, Front, Person, Progress, Stop};
 use mswea_executor::aside;
-use mswea_run::{Agent, Ended, bug, caught};
+use mswea_run::{Agent, Ended, State, bug, caught};
 
 use super::earlier::Earlier;
 use super::error::SetupError;
@@ -68,8 +68,8 @@ pub async fn run(
         }
     };
     runtime.sweep();
-    let outcome = outcome(agent, &record, &stop).await;
-    let written = record.finish(&stop).await;
+    let (outcome, state) = outcome(agent, &record, &stop).await;
+    let written = record.finish(state, &stop).await;
     Done {
         run_id,
         outcome,
@@ -125,8 +125,13 @@ async fn begin(
 
 /// Runs the loop to its end, and writes the trajectory repeatedly meanwhile. The loop itself
 /// handles a panic of a part ([`End::Crashed`]). A panic that it does not handle, for example of
-/// the front when it gets the end, is recorded here.
-async fn outcome(agent: Agent, record: &Arc<RunRecord>, stop: &Stop) -> RunOutcome {
+/// the front when it gets the end, is recorded here. Returns also the last state, of which the trajectory is made; none
+/// if it is lost.
+async fn outcome(
+    agent: Agent,
+    record: &Arc<RunRecord>,
+    stop: &Stop,
+) -> (RunOutcome, Option<State>) {
     let mut running: Pin<Box<dyn Future<Output = Ended> + Send>> = Box::pin(agent.run());
     let ended = tokio::select! {
         biased;
@@ -135,14 +140,15 @@ async fn outcome(agent: Agent, record: &Arc<RunRecord>, stop: &Stop) -> RunOutco
     };
     match ended {
         Ok(mut ended) => {
-            // The trajectory is made from the journal, so the messages are not kept: they may be
-            // large.
-            ended.messages = Vec::new();
-            RunOutcome::Ended(Box::new(ended))
+            // The result of the run is without the messages, which may be large.
+            let state = std::mem::take(&mut ended.state);
+            // The trajectory never says more than the journal.
+            let state = ended.is_recorded.then_some(state);
+            (RunOutcome::Ended(Box::new(ended)), state)
         }
         Err(words) => {
             // The destructors end the run's processes, and wait for that.
-            let gone = aside("ending", move || drop(running));
+            let gone = aside(move || drop(running));
             tokio::select! {
                 _ = gone => {}
                 () = stop.stopped_again() => {}
@@ -152,7 +158,7 @@ async fn outcome(agent: Agent, record: &Arc<RunRecord>, stop: &Stop) -> RunOutco
                 message: message.clone(),
             };
             record.crashed(&end);
-            RunOutcome::Crashed(message)
+            (RunOutcome::Crashed(message), None)
         }
     }
 }
@@ -172,7 +178,7 @@ async fn reserve(
     let writers = runtime.writers.clone();
     // The files may be on a file system that does not answer.
     let reserve = move || RunRecord::reserve(files, held, &run_id, front, &writers, settings);
-    let reserved = aside("reserving", reserve).await;
+    let reserved = aside(reserve).await;
     let record = reserved.ok_or_else(|| SetupError::Internal(bug("the files of a run")))?;
     Ok(Arc::new(record?))
 }

@@ -129,5 +129,5 @@ async fn kill_from_here(mark: &str) -> bool {
     let target = ProcessTarget::marked(ACTION_VARIABLE, [mark.to_owned()]);
     let kill =
         move || processes::exist(&target) && processes::kill_until_gone(&target, KILLING) == 0;
-    aside("hunt", kill).await.unwrap_or(false)
+    aside(kill).await.unwrap_or(false)
 }

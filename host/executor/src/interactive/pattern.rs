@@ -65,7 +65,7 @@ impl Patterns {
     /// [`ProgramError::Pattern`] if a pattern takes too long.
     pub(super) async fn find(&self, text: String) -> Result<Option<PatternMatch>, ProgramError> {
         let this = self.clone();
-        let found = aside("search", move || this.find_here(&text)).await;
+        let found = aside(move || this.find_here(&text)).await;
         found.unwrap_or_else(|| Err(refused("", "the search has failed")))
     }
 

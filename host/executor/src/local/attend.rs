@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::aside::hunt;
 use crate::capture::Capture;
+use crate::orphans;
 use crate::spawn::ChildProcess;
 use mswea_core::Stop;
 use mswea_helper::processes::{self, ProcessTarget, Session};
@@ -25,6 +26,8 @@ const FLOOD_PAUSE: Duration = Duration::from_millis(10);
 /// sooner, and both ends come together; then the descriptor that reports the first one is not opened. It
 /// matters only to a command whose background process keeps the output open.
 const WATCHED_AFTER: Duration = Duration::from_millis(5);
+/// The same while this process has many runs, whose commands share the processors.
+const WATCHED_AFTER_AMONG_MANY: Duration = Duration::from_millis(100);
 
 /// How the wait for a command ended.
 #[derive(Debug)]
@@ -73,7 +76,10 @@ impl Running {
     ) -> CommandEnd {
         let mut expired = pin!(sleep(limit));
         let mut stopped = pin!(stop.stopped());
-        let mut soon = pin!(sleep(WATCHED_AFTER));
+        let mut soon = pin!(sleep(match orphans::are_many() {
+            true => WATCHED_AFTER_AMONG_MANY,
+            false => WATCHED_AFTER,
+        }));
         let mut is_watched = self.pipe.is_none();
         loop {
             // In this order, so that much output does not delay the others.

@@ -108,7 +108,7 @@ pub(super) async fn end(target: ProcessTarget, is_present: bool) -> Vec<String> 
         group = turn => group,
     };
     if let Some(group) = group {
-        aside("ending", move || end_group(group)).await;
+        aside(move || end_group(group)).await;
     }
     named.await.unwrap_or_default()
 }

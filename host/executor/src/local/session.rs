@@ -25,9 +25,10 @@ use crate::helper::{ANSWERING, HelperError, HelperSession};
 use crate::interactive::{
     HelperGuard, OpenPrograms, OpensPrograms, ProgramHelper, TERMINAL_VARIABLE,
 };
+use crate::low_descriptors::null;
 use crate::placed::{PlacedAction, PlacedEnd, output_of};
 use crate::shell::{BEGUN, bash_of};
-use crate::spawn::{ChildProcess, null};
+use crate::spawn::ChildProcess;
 use mswea_core::{Command, Output, Stop};
 
 /// How long a helper that is no longer needed may take to end, with all its descendants.

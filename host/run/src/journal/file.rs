@@ -233,7 +233,8 @@ impl JournalFile {
 
 impl Journal for JournalFile {
     fn record(&self, event: &Event) -> io::Result<f64> {
-        let t = self.clock.now();
+        // As it is written.
+        let t = (self.clock.now() * 1e6).round() / 1e6;
         let mut inner = self.inner();
         let inner = &mut *inner;
         if inner.broken {

@@ -32,7 +32,7 @@ pub const FORMAT: &str = "mini-swe-agent-1.1";
 
 /// Makes the trajectory from the records of a journal.
 pub fn from_journal(records: &[Record]) -> Value {
-    of(fold(records))
+    of_state(fold(records))
 }
 
 /// The same, consuming the records. The memory of each is freed as soon as it was read: a
@@ -42,10 +42,11 @@ pub fn from_records(records: Vec<Record>) -> Value {
     for record in records {
         state.apply(record.t, record.event);
     }
-    of(state)
+    of_state(state)
 }
 
-fn of(mut state: State) -> Value {
+/// Makes the trajectory of a run's state. The state of a live run is the same as that of its journal.
+pub fn of_state(mut state: State) -> Value {
     let end = end(&state);
     let own = own(&state, &end);
     let messages = std::mem::take(&mut state.messages);

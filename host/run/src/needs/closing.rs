@@ -127,9 +127,10 @@ impl Agent {
         self.clean_up().await;
         let end = self.record_end(end);
         let exit_status = self.exit_status(&end);
-        let mut state = std::mem::take(&mut *self.recorder.state());
+        let state = std::mem::take(&mut *self.recorder.state());
         let saved = self.settings.rules.saved(&state, &end);
-        let submission = saved.or(state.submission.take()).unwrap_or_default();
+        let submission = saved.or_else(|| state.submission.clone());
+        let submission = submission.unwrap_or_default();
         self.show(&Progress::Ended {
             end: &end,
             exit_status: &exit_status,
@@ -142,9 +143,9 @@ impl Agent {
             end,
             exit_status,
             submission,
-            account: state.account,
-            salvage: state.salvage,
-            messages: state.messages,
+            account: state.account.clone(),
+            state,
+            is_recorded: self.recorder.is_complete(),
         }
     }
 

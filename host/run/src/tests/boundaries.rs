@@ -6,7 +6,7 @@ use serde_json::json;
 use super::lost::compare_until_lost;
 pub(super) use super::lost::timeless;
 use super::*;
-use crate::journal::{Record, read_bytes};
+use crate::journal::{Record, read_bytes, trajectory};
 use mswea_core::{Clock, PersonMode};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -192,7 +192,7 @@ async fn goes_on(run: &Recorded, records: &[Record]) {
     let mut all = records.to_vec();
     all.extend(rest.records);
     let found = fold(&all);
-    assert_eq!(found.messages, rest.ended.messages, "{place}");
+    assert_eq!(found.messages, rest.ended.state.messages, "{place}");
     let is_limited = run.limits.steps > 0 && rest.ended.end == End::LimitsExceeded;
     assert!(is_limited || rest.ended.end == End::Submitted, "{place}");
     let kept = before.messages.iter().filter(|it| it.role != "exit");
@@ -207,8 +207,14 @@ async fn a_run_that_is_stopped_anywhere_goes_on_as_if_it_were_not() {
         let run = generated(seed);
         let whole = go(&run, State::default(), &run.replies).await;
         let expected = fold(&whole.records);
-        assert_eq!(expected.messages, whole.ended.messages, "seed {seed}");
+        assert_eq!(expected.messages, whole.ended.state.messages, "seed {seed}");
         assert_eq!(expected.account, whole.ended.account, "seed {seed}");
+        let trajectory = trajectory::from_journal(&whole.records);
+        assert_eq!(
+            trajectory::of_state(whole.ended.state),
+            trajectory,
+            "seed {seed}"
+        );
         let disk = from_disk(&whole.records);
         for end in 1..whole.records.len() {
             let state = fold(&whole.records[..end]);
@@ -249,7 +255,7 @@ async fn a_run_that_is_stopped_anywhere_goes_on_as_if_it_were_not() {
             let lost = |(_, action): &(usize, Action)| action.command.starts_with("submit");
             if interrupted.as_ref().is_some_and(lost) {
                 // The model gets this report; its later replies are not compared.
-                let reports = rest.ended.messages.iter();
+                let reports = rest.ended.state.messages.iter();
                 let reports = reports.filter(|it| it.text().contains("it was not run again"));
                 assert_eq!(reports.count(), 1, "{place}");
                 let before = fold(&whole.records[..end]);
@@ -341,9 +347,18 @@ async fn a_person_is_asked_and_what_is_answered_is_recorded() {
         "{:?}",
         ran.commands
     );
-    let texts: Vec<String> = ran.ended.messages.iter().map(|it| it.text()).collect();
+    let texts: Vec<String> = ran
+        .ended
+        .state
+        .messages
+        .iter()
+        .map(|it| it.text())
+        .collect();
     assert_eq!(texts[6], "Interrupted by user: do better", "{texts:?}");
-    assert_eq!(fold(&ran.journal.records()).messages, ran.ended.messages);
+    assert_eq!(
+        fold(&ran.journal.records()).messages,
+        ran.ended.state.messages
+    );
 
     // A refused submission does not count, and a raised limit applies.
     let limits = RunLimits {

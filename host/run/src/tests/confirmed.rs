@@ -51,7 +51,7 @@ async fn an_edited_command_runs_instead_and_later_policies_judge_it() {
             "edited"
         ]
     );
-    assert_eq!(fold(&records).messages, ran.ended.messages);
+    assert_eq!(fold(&records).messages, ran.ended.state.messages);
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn an_answer_holds_if_the_host_is_killed_behind_it() {
         };
         assert_eq!(
             texts(&state.messages),
-            texts(&ran.ended.messages),
+            texts(&ran.ended.state.messages),
             "{answer:?}"
         );
     }

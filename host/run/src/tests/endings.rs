@@ -158,7 +158,10 @@ async fn endings_and_what_the_history_holds() {
             "{replies:?}"
         );
         // The journal alone gives the same history.
-        assert_eq!(fold(&ran.journal.records()).messages, ran.ended.messages);
+        assert_eq!(
+            fold(&ran.journal.records()).messages,
+            ran.ended.state.messages
+        );
     }
 }
 
@@ -172,10 +175,10 @@ async fn a_panic_of_a_part_ends_the_run_and_its_work_is_saved() {
         };
         assert_eq!(ran.ended.end, end);
         assert_eq!(ran.commands, ["a", command, "salvage", "cleanup"]);
-        let salvage = ran.ended.salvage.as_ref().unwrap();
+        let salvage = ran.ended.state.salvage.as_ref().unwrap();
         assert_eq!(salvage.exception_info, saved.unwrap_or_default());
         let records = ran.journal.records();
-        assert_eq!(fold(&records).messages, ran.ended.messages);
+        assert_eq!(fold(&records).messages, ran.ended.state.messages);
         let Event::RunEnded { exit_status, .. } = &records.last().unwrap().event else {
             panic!("{:?}", records.last());
         };

@@ -52,7 +52,7 @@ async fn prompts_and_observations_are_and_what_the_model_writes_is_not() {
             without,
             "exit text",
         ];
-        assert_eq!(forms(&ran.ended.messages), expected);
+        assert_eq!(forms(&ran.ended.state.messages), expected);
         // The journal has the messages that were sent to the model.
         let recorded: Vec<Message> = ran
             .journal
@@ -66,12 +66,13 @@ async fn prompts_and_observations_are_and_what_the_model_writes_is_not() {
             .collect();
         let sent = ran
             .ended
+            .state
             .messages
             .iter()
             .map(|message| &**message)
             .filter(|message| !["assistant", "exit"].contains(&message.role.as_str()));
         assert!(recorded.iter().eq(sent));
-        let output = &ran.ended.messages[3];
+        let output = &ran.ended.state.messages[3];
         assert_eq!(output.extra["raw_output"], json!("echo <image_url:w>"));
     }
 }
@@ -79,7 +80,7 @@ async fn prompts_and_observations_are_and_what_the_model_writes_is_not() {
 #[tokio::test]
 async fn of_the_endings_only_a_failure_is() {
     let ran = run(&["error:auth"], true).await;
-    let exit = ran.ended.messages.last().unwrap();
+    let exit = ran.ended.state.messages.last().unwrap();
     assert_eq!(forms(std::slice::from_ref(exit)), ["exit list"]);
     assert!(
         exit.extra["exception_str"]

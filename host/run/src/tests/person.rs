@@ -49,7 +49,7 @@ async fn check(case: Case) {
         parts.person = own;
     })
     .await;
-    let found = shape(&ran.ended.messages);
+    let found = shape(&ran.ended.state.messages);
     let is_so = found.len() == case.expected.len()
         && found
             .iter()
@@ -58,7 +58,10 @@ async fn check(case: Case) {
     assert!(is_so, "{:?} {:?}:\n{found:#?}", case.replies, case.answers);
     assert!(person.answers.lock().unwrap().is_empty());
     // The journal folds to the same messages, and has them as they are on disk.
-    assert_eq!(fold(&ran.journal.records()).messages, ran.ended.messages);
+    assert_eq!(
+        fold(&ran.journal.records()).messages,
+        ran.ended.state.messages
+    );
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ async fn under_its_rules(replies: &[&str], limits: RunLimits) -> (Vec<Vec<String
     };
     let left = go(&run, State::default(), &run.replies).await;
     let state = fold(&left.records);
-    assert_eq!(state.messages, left.ended.messages);
+    assert_eq!(state.messages, left.ended.state.messages);
     // The messages of each query, as the journal rebuilds them.
     let mut seen = Vec::new();
     for (end, record) in left.records.iter().enumerate() {
@@ -207,6 +207,7 @@ async fn a_tool_s_output_is_shown_with_the_question() {
     assert_eq!(ended.submission, "x");
     assert!(
         ended
+            .state
             .messages
             .iter()
             .all(|message| !message.text().contains("look"))
@@ -288,8 +289,8 @@ async fn a_run_that_is_stopped_anywhere_goes_on_as_if_it_were_not() {
             let place = format!("seed {seed}, event {end}: {:?}", run.replies);
             assert_eq!(rest.ended.exit_status, whole.ended.exit_status, "{place}");
             assert_eq!(
-                shown(&rest.ended.messages),
-                shown(&whole.ended.messages),
+                shown(&rest.ended.state.messages),
+                shown(&whole.ended.state.messages),
                 "{place}"
             );
             assert_eq!(

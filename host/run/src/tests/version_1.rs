@@ -66,14 +66,19 @@ async fn it_goes_on_from_every_boundary() {
         let ended = agent.run().await;
         assert_eq!(ended.end, End::Submitted, "event {end}");
         // What was recorded stays, and every reply is paid once.
-        let kept = ended.messages.iter().map(|it| timeless(it));
+        let kept = ended.state.messages.iter().map(|it| timeless(it));
         let wanted: Vec<Value> = recorded.iter().map(|it| timeless(it)).collect();
         let kept: Vec<Value> = kept.take(wanted.len()).collect();
         assert_eq!(kept, wanted, "event {end}");
         let lost = is_submission_running(&all[..end]);
         let queries = 3 + u32::from(lost);
         assert_eq!(ended.account.queries, queries, "event {end}");
-        let roles: Vec<&str> = ended.messages.iter().map(|it| it.role.as_str()).collect();
+        let roles: Vec<&str> = ended
+            .state
+            .messages
+            .iter()
+            .map(|it| it.role.as_str())
+            .collect();
         let whole = "system user assistant tool tool user assistant tool exit";
         if !lost && wanted.len() > 1 {
             assert_eq!(roles.join(" "), whole, "event {end}");
@@ -82,7 +87,7 @@ async fn it_goes_on_from_every_boundary() {
         both.extend(journal.records());
         let both = from_disk(&both);
         let state = fold(&both);
-        assert_eq!(state.messages, ended.messages, "event {end}");
+        assert_eq!(state.messages, ended.state.messages, "event {end}");
         let view: Vec<Message> = state.messages.iter().map(|it| (**it).clone()).collect();
         history::check_pairing(&view[..view.len() - 1], 0).unwrap();
         // A command that has run is not run again.

@@ -127,7 +127,7 @@ impl Earlier {
             since: self.state.last.unwrap_or_default(),
         };
         // Journals may be on a file system that does not answer.
-        aside("others", move || search.others(folder))
+        aside(move || search.others(folder))
             .await
             .unwrap_or_default()
     }

@@ -48,7 +48,7 @@ impl DiskSync {
             return Ok(());
         }
         let file = journal.handle()?;
-        let synced = aside("syncing", move || file.sync_data()).await;
+        let synced = aside(move || file.sync_data()).await;
         synced.unwrap_or(Ok(()))
     }
 }

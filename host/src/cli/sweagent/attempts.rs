@@ -17,7 +17,7 @@ use judges::{Judges, Unjudged};
 use mswea_batch::{BatchInstance, InstanceCourse, Severity, severity};
 use mswea_core::{End, Front, Nobody, Progress, Stop};
 use mswea_executor::aside;
-use mswea_run::{Account, Ended};
+use mswea_run::{Account, Ended, State};
 use mswea_secrecy as secrecy;
 use mswea_session::{self as session, Done, Earlier, Job, RunOutcome, Runtime};
 use mswea_sweagent::attempts::{AttemptTally, ModelStats, NoMore, combined};
@@ -152,7 +152,7 @@ impl AttemptSeries<'_> {
         let places = (0..).map(|number| self.place(number));
         let places: Vec<PathBuf> = places.take_while(|place| place.is_dir()).collect();
         let files: Vec<PathBuf> = places.iter().map(|it| self.file(it, "traj")).collect();
-        aside("trajectories", move || {
+        aside(move || {
             for file in files {
                 let _ = std::fs::remove_file(file);
             }
@@ -165,7 +165,7 @@ impl AttemptSeries<'_> {
     async fn ended_before(&self, number: usize) -> Option<Done> {
         let journal = self.file(&self.place(number), "events.jsonl");
         let task = self.problem.text.clone();
-        let read = aside("journal", move || {
+        let read = aside(move || {
             let earlier = Earlier::to_read(&journal).ok()?;
             let state = earlier.state();
             let (ended, end) = (state.ended.clone()?, state.end.clone()?);
@@ -182,8 +182,8 @@ impl AttemptSeries<'_> {
                 exit_status: ended.exit_status,
                 submission: ended.submission,
                 account: state.account.clone(),
-                salvage: state.salvage.clone(),
-                messages: state.messages.clone(),
+                state: State::default(),
+                is_recorded: true,
             }));
             Some(Done {
                 run_id: state.run_id.clone(),
@@ -212,7 +212,7 @@ impl AttemptSeries<'_> {
         if is_own {
             // Files that an earlier run with the same name has left do not belong to this attempt.
             let of = work.clone();
-            let made = aside("folder", move || {
+            let made = aside(move || {
                 match mswea_executor::remove_tree(&of) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                         return Err(error);
@@ -243,7 +243,7 @@ impl AttemptSeries<'_> {
                 let (journal, name) = (journal.clone(), self.plan.name.clone());
                 let shown = self.plan.shown_attempt(number);
                 let file = self.file(&self.place(number), "traj");
-                let made = aside("trajectory", move || -> Result<Value, String> {
+                let made = aside(move || -> Result<Value, String> {
                     let made = trajectory::trajectory(&journal, &shown, &name);
                     let made = made.map_err(|error| error.to_string())?;
                     write_json(&file, &made).map_err(|failure| failure.message)?;
@@ -290,7 +290,7 @@ impl AttemptSeries<'_> {
             self.file(&self.place(number), "traj"),
             ended.made[number].clone(),
         );
-        aside("trajectory", move || drop(write_json(&file, &made))).await;
+        aside(move || drop(write_json(&file, &made))).await;
         Ok(())
     }
 
@@ -344,7 +344,7 @@ impl AttemptSeries<'_> {
             let Some(from) = from else { continue };
             let to = self.file(&self.folder, suffix);
             let (of, own) = (from.clone(), to.clone());
-            let linked = aside("link", move || {
+            let linked = aside(move || {
                 let beside = own.with_extension("mswea-tmp");
                 let _ = std::fs::remove_file(&beside);
                 std::fs::hard_link(&of, &beside)?;
@@ -376,7 +376,7 @@ impl AttemptSeries<'_> {
         let made = combined(&ended.made, chosen, reviews, choice, name);
         let file = self.file(&self.folder, "traj");
         let shown = file.display().to_string();
-        let written = aside("trajectory", move || {
+        let written = aside(move || {
             let beside = file.with_extension("traj.mswea-tmp");
             write_json(&beside, &made).map_err(|failure| failure.message)?;
             std::fs::rename(&beside, &file).map_err(|error| error.to_string())

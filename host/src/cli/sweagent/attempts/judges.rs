@@ -76,9 +76,7 @@ impl Judges {
             return Ok(None);
         };
         let (of, problem, shown) = (settings.clone(), attempts.problem.clone(), made.clone());
-        let question = aside("question", move || {
-            review_question(&Templates::new(), &of, &problem, &shown)
-        });
+        let question = aside(move || review_question(&Templates::new(), &of, &problem, &shown));
         let mut numbers = Vec::new();
         let mut outputs = Vec::new();
         let mut asked = Value::Null;
@@ -223,7 +221,7 @@ async fn ask(
 ) -> Result<Option<(String, Value)>, Unjudged> {
     let shown: Vec<Value> = left.iter().map(|place| made[*place].clone()).collect();
     let (of, problem) = (settings.clone(), attempts.problem.clone());
-    let question = aside("question", move || {
+    let question = aside(move || {
         let shown: Vec<&Value> = shown.iter().collect();
         choice_question(&Templates::new(), &of, &problem, &shown)
     });
