@@ -136,7 +136,7 @@ fn a_start_that_is_refused_with_a_part_of_the_table_is_tried_with_the_whole() {
         blocked: &sys::signals([]),
         start: &noted,
     };
-    let pid = start_by(&spec, |stack, inside| refusing(stack, inside)).unwrap();
+    let pid = start_by(&spec, refusing).unwrap();
     assert_eq!(noted.pid(), pid);
     // SAFETY: takes nothing by pointer.
     assert_eq!(unsafe { libc::waitpid(pid, ptr::null_mut(), 0) }, pid);
