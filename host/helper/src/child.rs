@@ -39,9 +39,9 @@ pub struct ProcessSpec<'a> {
     /// Its descriptors, each with the number that it has in the process, at most
     /// [`MOST_DESCRIPTORS`]. Others are inherited unless they are marked as closed on exec.
     pub descriptors: &'a [(BorrowedFd<'a>, i32)],
-    /// If set, the process inherits only descriptors below this number, which all of `descriptors` and the
-    /// terminal are. Otherwise the kernel copies the whole table of descriptors, and closes nearly all of them
-    /// again, for each start.
+    /// If set, the process inherits only descriptors below this number. All of `descriptors` and the terminal must be
+    /// below it. Otherwise the kernel copies the whole table of descriptors for each start, and closes nearly all of
+    /// the copies again.
     pub own_below: Option<u32>,
     /// Its terminal, if it has one.
     pub terminal: Option<BorrowedFd<'a>>,
@@ -142,30 +142,23 @@ static LACKS_TABLE: AtomicBool = AtomicBool::new(false);
 type CloneCall = unsafe fn(*mut u8, &mut Inside<'_>) -> Option<libc::pid_t>;
 
 fn start_by(spec: &ProcessSpec<'_>, clone: CloneCall) -> Result<i32, StartError> {
-    if spec.own_below.is_some() {
-        if !LACKS_TABLE.load(Ordering::Relaxed) {
-            let (started, lacks_table) = start_once(spec, clone);
-            let number = started
-                .as_ref()
-                .err()
-                .and_then(|it| it.error.raw_os_error());
-            if !lacks_table {
-                return started;
-            }
-            let is_missing = [libc::ENOSYS, libc::EINVAL, libc::EPERM]
-                .map(Some)
-                .contains(&number);
-            LACKS_TABLE.fetch_or(is_missing, Ordering::Relaxed);
-            // The child of that start has gone.
-            spec.start.pid.store(0, Ordering::SeqCst);
+    if spec.own_below.is_some() && !LACKS_TABLE.load(Ordering::Relaxed) {
+        let (started, lacks_table) = start_once(spec, clone);
+        if !lacks_table {
+            return started;
         }
-        let whole = ProcessSpec {
-            own_below: None,
-            ..*spec
-        };
-        return start_once(&whole, clone).0;
+        let error = started.as_ref().err();
+        let number = error.and_then(|failed| failed.error.raw_os_error());
+        let is_missing = [libc::ENOSYS, libc::EINVAL, libc::EPERM].map(Some);
+        LACKS_TABLE.fetch_or(is_missing.contains(&number), Ordering::Relaxed);
+        // The child of that start has gone.
+        spec.start.pid.store(0, Ordering::SeqCst);
     }
-    start_once(spec, clone).0
+    let whole = ProcessSpec {
+        own_below: None,
+        ..*spec
+    };
+    start_once(&whole, clone).0
 }
 
 /// The result of a start, and whether it failed because a part of the table of descriptors could not be copied.

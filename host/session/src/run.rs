@@ -126,7 +126,7 @@ async fn begin(
 /// Runs the loop to its end, and writes the trajectory repeatedly meanwhile. The loop itself
 /// handles a panic of a part ([`End::Crashed`]). A panic that it does not handle, for example of
 /// the front when it gets the end, is recorded here. Returns also the last state, of which the trajectory is made; none
-/// if it is lost.
+/// if it is lost, or if the journal does not have all of it.
 async fn outcome(
     agent: Agent,
     record: &Arc<RunRecord>,

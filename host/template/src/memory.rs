@@ -88,8 +88,8 @@ unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         let align = layout.align();
-        // SAFETY: the caller has `place` from this allocator. If the old block was aligned by its size alone, so is
-        // the new one.
+        // SAFETY: the caller has `place` from this allocator. A block that stays in its place is aligned already; a
+        // new one is aligned as in `alloc`.
         let moved = unsafe {
             match is_natural(align, new_size) {
                 true => mimalloc::mi_realloc(place.cast(), new_size),
