@@ -148,10 +148,10 @@ impl RunRecord {
         held: Option<Reopened>,
         home: &Path,
     ) -> Result<(Target, Journaling), OutputError> {
-        let target = Target::of(&files.trajectory)?;
         if let Some(held) = held {
-            return Ok((target, Journaling::Held(held)));
+            return Ok((Target::of(&files.trajectory)?, Journaling::Held(held)));
         }
+        let target = Target::begun(&files.trajectory)?;
         let claim = JournalFile::claim(home).map_err(|error| match error.kind() {
             // Two runs with the same `-o`.
             io::ErrorKind::WouldBlock => OutputError::Taken(error),

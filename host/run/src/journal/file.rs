@@ -17,6 +17,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use super::{Event, Spot};
 use mswea_core::{Clock, Journal};
 use second::SecondCopy;
+pub(super) use second::{FileRangeReader, SureContent};
 
 /// Buffers larger than this are freed after use, so that one long reply does not occupy memory for
 /// the rest of the run.
@@ -46,7 +47,7 @@ pub(super) struct Inner {
     buffer: Vec<u8>,
     /// Set when an incomplete line could not be cut off.
     broken: bool,
-    /// A second copy in a file without a name, which no other process can reach.
+    /// A second copy, which no other process can reach.
     pub(super) copy: Option<SecondCopy>,
     /// The end of the reserved disk space.
     reserved: u64,
@@ -177,22 +178,23 @@ impl JournalFile {
         self
     }
 
-    /// Keeps a second copy in a file without a name, on the same disk as `folder`.
+    /// Keeps a second copy in memory, and on the same disk as `folder`, in a file without a name.
     #[must_use]
     pub fn with_copy(self, folder: &Path) -> Self {
-        let copy = || -> io::Result<SecondCopy> {
-            let mut copy = tempfile::tempfile_in(folder)?;
-            let mut inner = self.inner();
-            if inner.len > 0 {
-                inner.file.rewind()?;
-                io::copy(&mut Read::take(&inner.file, inner.len), &mut copy)?;
-            }
-            Ok(SecondCopy::new(copy))
+        let mut copy = SecondCopy::new(folder.to_owned());
+        let mut inner = self.inner();
+        let copied = match inner.len {
+            0 => Ok(0),
+            len => inner
+                .file
+                .rewind()
+                .and_then(|()| io::copy(&mut Read::take(&inner.file, len), &mut copy)),
         };
-        match copy() {
-            Ok(copy) => self.inner().copy = Some(copy),
+        match copied {
+            Ok(_) => inner.copy = Some(copy),
             Err(error) => tracing::debug!(%error, "no second copy of the journal is kept"),
         }
+        drop(inner);
         self
     }
 
@@ -273,8 +275,8 @@ impl Inner {
         }
         if self
             .copy
-            .as_ref()
-            .is_some_and(|copy| copy.add(line).is_err())
+            .as_mut()
+            .is_some_and(|copy| copy.write_all(line).is_err())
         {
             self.copy = None;
         }

@@ -4,12 +4,12 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::file::{Inner, Stamp, explain, lock, still_there};
+use super::file::{FileRangeReader, Inner, Stamp, SureContent, explain, lock, still_there};
 use super::{JournalError, JournalFile, Log, Spot, read_from};
 
 /// The result of [`JournalFile::check`].
@@ -80,19 +80,21 @@ impl JournalFile {
     pub fn log(&self) -> Result<Log, JournalError> {
         let inner = self.inner();
         let name = inner.spot.shown().display().to_string();
-        let source = inner.source().and_then(File::try_clone);
-        let len = inner.len;
+        let content = inner.content().and_then(|it| {
+            let file = it.file.map(File::try_clone).transpose()?;
+            Ok((file, it.stored, it.pending.to_vec()))
+        });
         drop(inner);
-        let file = source.map_err(|source| JournalError::Io {
+        let (file, stored, pending) = content.map_err(|source| JournalError::Io {
             path: name.clone(),
             source,
         })?;
-        let part = FileRangeReader {
-            file: &file,
-            at: 0,
-            end: len,
+        let content = SureContent {
+            file: file.as_ref(),
+            stored,
+            pending: &pending,
         };
-        read_from(BufReader::with_capacity(1 << 18, part), &name)
+        read_from(BufReader::with_capacity(1 << 18, content.reader()), &name)
     }
 }
 
@@ -110,16 +112,17 @@ impl Inner {
     /// Whether the file still has the recorded content, by comparison with the copy, or else by the
     /// time of the last write before the command (moving the file changes only the other time).
     fn is_unchanged(&self) -> io::Result<bool> {
-        let copy = self.copy.as_ref().and_then(|copy| copy.whole().ok());
-        let Some(copy) = copy else {
+        let Some(copy) = &self.copy else {
             let found = Stamp::of(&self.file).map(|it| it.content);
             return Ok(self.stamp.is_none_or(|it| Some(it.content) == found));
         };
-        let part = |file| {
-            let end = self.len;
-            BufReader::with_capacity(1 << 16, FileRangeReader { file, at: 0, end })
+        let file = FileRangeReader {
+            file: &self.file,
+            at: 0,
+            end: self.len,
         };
-        let (mut ours, mut theirs) = (part(copy), part(&self.file));
+        let mut ours = BufReader::with_capacity(1 << 16, copy.content().reader());
+        let mut theirs = BufReader::with_capacity(1 << 16, file);
         loop {
             let (expected, found) = (ours.fill_buf()?, theirs.fill_buf()?);
             let length = expected.len().min(found.len());
@@ -134,14 +137,18 @@ impl Inner {
         }
     }
 
-    /// A file that certainly has the recorded content.
-    fn source(&self) -> io::Result<&File> {
+    /// The recorded content.
+    fn content(&self) -> io::Result<SureContent<'_>> {
         if let Some(copy) = &self.copy {
-            return copy.whole();
+            return Ok(copy.content());
         }
         // A file that was removed or moved can still be read.
         if self.file.metadata()?.len() == self.len && self.is_unchanged()? {
-            return Ok(&self.file);
+            return Ok(SureContent {
+                file: Some(&self.file),
+                stored: self.len,
+                pending: &[],
+            });
         }
         Err(io::Error::other(
             "something else has written to it, and there is no copy of it",
@@ -167,12 +174,7 @@ impl Inner {
         let at = spot.made()?;
         let (new, file) = temporary(&at)?;
         let fill = || -> io::Result<()> {
-            let mut part = FileRangeReader {
-                file: self.source()?,
-                at: 0,
-                end: self.len,
-            };
-            let copied = io::copy(&mut part, &mut &file)?;
+            let copied = io::copy(&mut self.content()?.reader(), &mut &file)?;
             if copied != self.len {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -220,23 +222,6 @@ pub(super) fn temporary(path: &Path) -> io::Result<(PathBuf, File)> {
             }
             made => return Ok((new, made?)),
         }
-    }
-}
-
-/// A part of a file, which is read without changing the file's position.
-struct FileRangeReader<'a> {
-    file: &'a File,
-    at: u64,
-    end: u64,
-}
-
-impl Read for FileRangeReader<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
-        let room = buffer.len().min(left);
-        let count = self.file.read_at(&mut buffer[..room], self.at)?;
-        self.at += count as u64;
-        Ok(count)
     }
 }
 

@@ -1,55 +1,106 @@
-//! A second copy of a journal, in a file without a name, which no command can reach. Only this
-//! process uses it, so its last lines are kept in memory.
+//! A second copy of a journal, in memory and in a file without a name, which no command can reach.
 
-use std::cell::RefCell;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
 
 /// The most bytes that are kept in memory.
-const PENDING: usize = 16 << 10;
+const PENDING: usize = 32 << 10;
 
 #[derive(Debug)]
 pub(in crate::journal) struct SecondCopy {
-    file: File,
-    pending: RefCell<Vec<u8>>,
+    folder: PathBuf,
+    /// Made when it is needed, because many runs end before that.
+    file: Option<File>,
+    stored: u64,
+    /// What follows the content of the file.
+    pending: Vec<u8>,
 }
 
 impl SecondCopy {
-    /// A copy whose first part is in `file`, which is positioned at its end.
-    pub(super) fn new(file: File) -> Self {
+    /// An empty copy, whose file will be on the disk of this folder.
+    pub(super) fn new(folder: PathBuf) -> Self {
         Self {
-            file,
-            pending: RefCell::default(),
+            folder,
+            file: None,
+            stored: 0,
+            pending: Vec::new(),
         }
     }
 
-    /// Adds a line.
-    ///
-    /// # Errors
-    /// The system's error if the file can't be written; the copy is then incomplete, and must be
-    /// dropped.
-    pub(super) fn add(&self, line: &[u8]) -> io::Result<()> {
-        let mut pending = self.pending.borrow_mut();
-        pending.extend_from_slice(line);
-        match pending.len() > PENDING {
-            true => self.flush(&mut pending),
-            false => Ok(()),
+    /// What is there.
+    pub(in crate::journal) fn content(&self) -> SureContent<'_> {
+        SureContent {
+            file: self.file.as_ref(),
+            stored: self.stored,
+            pending: &self.pending,
         }
     }
+}
 
-    /// The file with all lines.
-    ///
-    /// # Errors
-    /// The system's error if the file can't be written.
-    pub(in crate::journal) fn whole(&self) -> io::Result<&File> {
-        self.flush(&mut self.pending.borrow_mut())?;
-        Ok(&self.file)
+/// After an error, the copy may be incomplete, and must be dropped.
+impl Write for SecondCopy {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pending.extend_from_slice(bytes);
+        if self.pending.len() > PENDING {
+            let file = match &mut self.file {
+                Some(file) => file,
+                missing => missing.insert(tempfile::tempfile_in(&self.folder)?),
+            };
+            file.write_all(&self.pending)?;
+            self.stored += self.pending.len() as u64;
+            self.pending.clear();
+            self.pending.shrink_to(PENDING);
+        }
+        Ok(bytes.len())
     }
 
-    fn flush(&self, pending: &mut Vec<u8>) -> io::Result<()> {
-        (&self.file).write_all(pending)?;
-        pending.clear();
-        pending.shrink_to(PENDING);
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// Content that certainly is what was recorded: the beginning of a file, and what follows it.
+pub(in crate::journal) struct SureContent<'a> {
+    pub(in crate::journal) file: Option<&'a File>,
+    pub(in crate::journal) stored: u64,
+    pub(in crate::journal) pending: &'a [u8],
+}
+
+impl<'a> SureContent<'a> {
+    pub(in crate::journal) fn reader(&self) -> impl Read + use<'a> {
+        let stored = self.file.map(|file| FileRangeReader {
+            file,
+            at: 0,
+            end: self.stored,
+        });
+        Maybe(stored).chain(self.pending)
+    }
+}
+
+/// Reads nothing without a reader.
+struct Maybe<R>(Option<R>);
+
+impl<R: Read> Read for Maybe<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.as_mut().map_or(Ok(0), |it| it.read(buffer))
+    }
+}
+
+/// A part of a file, which is read without changing the file's position.
+pub(in crate::journal) struct FileRangeReader<'a> {
+    pub(in crate::journal) file: &'a File,
+    pub(in crate::journal) at: u64,
+    pub(in crate::journal) end: u64,
+}
+
+impl Read for FileRangeReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
+        let room = buffer.len().min(left);
+        let count = self.file.read_at(&mut buffer[..room], self.at)?;
+        self.at += count as u64;
+        Ok(count)
     }
 }

@@ -1,6 +1,7 @@
 //! Journals that commands damage, and their state afterwards.
 
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 use std::process::Command;
 
 use super::*;
@@ -147,17 +148,26 @@ fn without_a_copy_what_was_written_into_it_is_told() {
 /// at the end, which compares the file with the copy.
 #[test]
 fn at_the_end_the_whole_file_is_compared() {
-    let folder = tempfile::tempdir().unwrap();
-    let home = folder.path().join("j");
-    let journal = JournalFile::create(&home).unwrap().with_copy(folder.path());
-    journal.record(&query(1)).unwrap();
-    let text = fs::read_to_string(&home).unwrap();
-    let file = OpenOptions::new().write(true).open(&home).unwrap();
-    let changed = text.replace("query", "QUERY");
-    file.write_all_at(changed.as_bytes(), 0).unwrap();
-    journal.record(&query(2)).unwrap();
-    journal.bring_home().unwrap();
-    let whole = fs::read_to_string(&home).unwrap();
-    assert!(whole.starts_with(&text), "{whole}");
-    assert_eq!(read(&home).unwrap().last_seq, 2);
+    // The copy is in memory, or also in a file.
+    for size in [1, 100_000] {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("j");
+        let journal = JournalFile::create(&home).unwrap().with_copy(folder.path());
+        journal.record(&query(1)).unwrap();
+        let fault = Event::PluginFault {
+            plugin: "p".to_owned(),
+            message: "x".repeat(size),
+        };
+        journal.record(&fault).unwrap();
+        let text = fs::read_to_string(&home).unwrap();
+        let file = OpenOptions::new().write(true).open(&home).unwrap();
+        let changed = text.replace("query", "QUERY");
+        file.write_all_at(changed.as_bytes(), 0).unwrap();
+        journal.record(&query(2)).unwrap();
+        assert_eq!(journal.log().unwrap().last_seq, 3);
+        journal.bring_home().unwrap();
+        let whole = fs::read_to_string(&home).unwrap();
+        assert!(whole.starts_with(&text));
+        assert_eq!(read(&home).unwrap().last_seq, 3);
+    }
 }

@@ -1,12 +1,13 @@
 //! Writes a trajectory to its file, completely or not at all.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -83,12 +84,20 @@ pub struct Target {
 #[derive(Clone, Debug)]
 enum Place {
     /// A regular file: the trajectory is written to a new file, which is renamed.
-    File(Arc<Spot>),
+    File(Arc<ReplacedFile>),
     /// A writable file in a folder that is not writable: the trajectory is written into it.
     Same(Arc<Spot>),
     /// A device or a pipe (`/dev/null`, `/dev/stdout`), which a rename would replace. It is held by
     /// a descriptor, but not opened for writing, because opening may have to wait for a reader.
     Stream(Arc<File>),
+}
+
+/// A regular file that each trajectory replaces.
+#[derive(Debug)]
+struct ReplacedFile {
+    spot: Arc<Spot>,
+    /// The name of a new, empty file beside it, for the first trajectory.
+    first: Mutex<Option<(OsString, File)>>,
 }
 
 impl Target {
@@ -97,6 +106,19 @@ impl Target {
     /// # Errors
     /// [`TrajectoryError`] if it can't be written.
     pub fn of(path: &Path) -> Result<Self, TrajectoryError> {
+        let target = Self::begun(path)?;
+        if let Place::File(file) = &target.place {
+            file.forget_first();
+        }
+        Ok(target)
+    }
+
+    /// As [`Target::of`], for a trajectory that is written before any command runs: the file that the check has made
+    /// is kept for it.
+    ///
+    /// # Errors
+    /// The errors of [`Target::of`].
+    pub fn begun(path: &Path) -> Result<Self, TrajectoryError> {
         match Place::of(path) {
             Ok(place) => Ok(Self {
                 path: path.to_owned(),
@@ -110,7 +132,7 @@ impl Target {
     pub fn at(spot: Arc<Spot>) -> Self {
         Self {
             path: spot.shown().to_owned(),
-            place: Place::File(spot),
+            place: Place::File(ReplacedFile::new(spot, None)),
         }
     }
 
@@ -122,9 +144,8 @@ impl Target {
     /// Whether a file of any kind exists there.
     pub fn is_there(&self) -> bool {
         match &self.place {
-            Place::File(spot) | Place::Same(spot) => {
-                spot.at().and_then(std::fs::symlink_metadata).is_ok()
-            }
+            Place::File(file) => is_there(&file.spot),
+            Place::Same(spot) => is_there(spot),
             Place::Stream(_) => true,
         }
     }
@@ -132,7 +153,7 @@ impl Target {
     /// Whether its folder was removed, and can't be made again at the same place.
     pub fn is_lost(&self) -> bool {
         match &self.place {
-            Place::File(spot) => spot.made().is_err(),
+            Place::File(file) => file.spot.made().is_err(),
             Place::Same(_) | Place::Stream(_) => false,
         }
     }
@@ -141,7 +162,8 @@ impl Target {
     /// has moved a folder.
     pub fn strayed(&self) -> Option<PathBuf> {
         match &self.place {
-            Place::File(spot) | Place::Same(spot) => spot.strayed(),
+            Place::File(file) => file.spot.strayed(),
+            Place::Same(spot) => spot.strayed(),
             Place::Stream(_) => None,
         }
     }
@@ -152,7 +174,7 @@ impl Target {
     /// The errors of [`write()`].
     pub fn write(&self, trajectory: &Value) -> Result<(), TrajectoryError> {
         let written = match &self.place {
-            Place::File(file) => replace(file, trajectory),
+            Place::File(file) => file.replace(trajectory),
             Place::Same(file) => {
                 open_file(file).and_then(|file| file.set_len(0).and(serialize(&file, trajectory)))
             }
@@ -198,10 +220,7 @@ impl Place {
                     Arc::new(Spot::of(path)?)
                 };
                 match temporary(&spot.at()?) {
-                    Ok(new) => {
-                        remove(&new);
-                        Ok(Self::File(spot))
-                    }
+                    Ok(new) => Ok(Self::File(ReplacedFile::new(spot, Some(new)))),
                     Err(_) => open_file(&spot).map(|_| Self::Same(spot)),
                 }
             }
@@ -211,27 +230,65 @@ impl Place {
                     _ => Path::new("."),
                 };
                 std::fs::create_dir_all(folder)?;
-                let spot = Spot::of(path)?;
-                remove(&temporary(&spot.at()?)?);
-                Ok(Self::File(Arc::new(spot)))
+                let spot = Arc::new(Spot::of(path)?);
+                let new = temporary(&spot.at()?)?;
+                Ok(Self::File(ReplacedFile::new(spot, Some(new))))
             }
         }
     }
 }
 
-fn remove(temporary: &(PathBuf, File)) {
-    let _ = std::fs::remove_file(&temporary.0);
+impl ReplacedFile {
+    fn new(spot: Arc<Spot>, first: Option<(PathBuf, File)>) -> Arc<Self> {
+        let first =
+            first.map(|(path, file)| (path.file_name().unwrap_or_default().to_owned(), file));
+        Arc::new(Self {
+            spot,
+            first: Mutex::new(first),
+        })
+    }
+
+    /// The new file for the first trajectory, if it is still there.
+    fn take_first(&self, at: &Path) -> Option<(PathBuf, File)> {
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let (name, file) = first.take()?;
+        let path = at.with_file_name(name);
+        let (there, ours) = (
+            std::fs::symlink_metadata(&path).ok()?,
+            file.metadata().ok()?,
+        );
+        ((there.dev(), there.ino()) == (ours.dev(), ours.ino())).then_some((path, file))
+    }
+
+    fn forget_first(&self) {
+        if let Some((path, _)) = self.spot.at().ok().and_then(|at| self.take_first(&at)) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    fn replace(&self, trajectory: &Value) -> io::Result<()> {
+        // A command may have removed the folder.
+        let at = self.spot.made()?;
+        let (path, file) = match self.take_first(&at) {
+            Some(first) => first,
+            None => temporary(&at)?,
+        };
+        let written = serialize(&file, trajectory).and_then(|()| std::fs::rename(&path, &at));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&path);
+        }
+        written
+    }
 }
 
-fn replace(file: &Spot, trajectory: &Value) -> io::Result<()> {
-    // A command may have removed the folder.
-    let at = file.made()?;
-    let new = temporary(&at)?;
-    let written = serialize(&new.1, trajectory).and_then(|()| std::fs::rename(&new.0, &at));
-    if written.is_err() {
-        remove(&new);
+impl Drop for ReplacedFile {
+    fn drop(&mut self) {
+        self.forget_first();
     }
-    written
+}
+
+fn is_there(spot: &Spot) -> bool {
+    spot.at().and_then(std::fs::symlink_metadata).is_ok()
 }
 
 /// Opens a file that was a regular one, if it still is one.
@@ -277,3 +334,6 @@ fn serialize(out: impl Write, trajectory: &Value) -> io::Result<()> {
     trajectory.serialize(&mut serializer)?;
     out.flush()
 }
+
+#[cfg(test)]
+mod tests;
