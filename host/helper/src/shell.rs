@@ -329,17 +329,16 @@ impl SharedShell {
         else {
             return None;
         };
-        let unread = shell.pending();
-        if pending.min(unread) > 0 {
+        if pending.min(shell.pending()) > 0 {
             return None;
         }
         if shell.output.is_some() && now < until {
             if shell.end.is_some() || shell.has_other_children(&running.target) {
                 return None;
             }
-            // The last output of its background processes.
-            if unread > 0 {
-                let pending = unread;
+            // The last output of its background processes, which they may have written just before they ended.
+            let pending = shell.pending();
+            if pending > 0 {
                 running.phase = CommandPhase::Over {
                     status,
                     pending,
