@@ -5,14 +5,17 @@
 //! message comes, or the body is written: until then the kept part of the request lacks that
 //! message.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use mswea_sdk::types::{ContentPart, Message, Tool};
+use serde::Serialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::{Chat, FORMAT};
 use crate::History;
-use crate::json::{Body, append, object, parse_or_string};
+use crate::json::{Body, append, object};
 use crate::marks;
 use crate::pieces::{Unchanged, Written};
 
@@ -74,7 +77,7 @@ pub fn body(
     body.put("model", &server.model);
     body.put_messages("messages", history.bytes(), &images);
     if !tools.is_empty() {
-        body.put("tools", &tools.iter().map(encode_tool).collect::<Value>());
+        body.put_list("tools", &encode_tools(tools));
     }
     if server.stream {
         body.put("stream", &true);
@@ -108,18 +111,96 @@ pub fn append_message(out: &mut Vec<u8>, state: &mut State, message: &Message) {
         *state = State::default();
     }
     out.push(b',');
-    append(out, &encode_message(message));
+    match PlainMessage::of(message) {
+        Some(plain) => append(out, &plain),
+        None => append(out, &encode_message(message)),
+    }
 }
 
-fn encode_tool(tool: &Tool) -> Value {
-    json!({
-        "type": "function",
-        "function": {
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": parse_or_string(&tool.parameters),
+/// The tools, with commas between them. Parameters are written as they came, because they are in every request.
+fn encode_tools(tools: &[Tool]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for tool in tools {
+        if !out.is_empty() {
+            out.push(b',');
         }
-    })
+        out.extend_from_slice(br#"{"type":"function","function":{"name":"#);
+        append(&mut out, &tool.name);
+        out.extend_from_slice(br#","description":"#);
+        append(&mut out, &tool.description);
+        out.extend_from_slice(br#","parameters":"#);
+        match serde_json::from_str::<IgnoredAny>(&tool.parameters) {
+            Ok(_) => out.extend_from_slice(tool.parameters.trim().as_bytes()),
+            // The server reports the error.
+            Err(_) => append(&mut out, &tool.parameters),
+        }
+        out.extend_from_slice(b"}}");
+    }
+    out
+}
+
+/// A message with text and calls only, as most are. It is written without a [`Value`], which takes several times as
+/// long.
+#[derive(Serialize)]
+struct PlainMessage<'a> {
+    role: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<PlainCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct PlainCall<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: PlainFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct PlainFunction<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+impl<'a> PlainMessage<'a> {
+    /// None if the message has more than text and calls, or a mark.
+    fn of(message: &'a Message) -> Option<Self> {
+        let is_plain = message.content.iter().all(|part| match part {
+            ContentPart::Text(_) | ContentPart::Reasoning(_) => true,
+            ContentPart::Image(_) => false,
+            ContentPart::Opaque(opaque) => opaque.format != FORMAT,
+        });
+        let has_extra = message.tool_calls.iter().any(|call| call.extra.is_some());
+        let is_marked = || marks::cache_control(message).is_some() || marks::is_list(message);
+        if !is_plain || has_extra || is_marked() {
+            return None;
+        }
+        let only_calls = !message.tool_calls.is_empty() && !has_content(message);
+        let calls = message.tool_calls.iter().map(|call| PlainCall {
+            id: &call.id,
+            r#type: "function",
+            function: PlainFunction {
+                name: &call.name,
+                arguments: &call.arguments,
+            },
+        });
+        Some(Self {
+            role: &message.role,
+            content: (!only_calls).then(|| joined(message)),
+            tool_calls: calls.collect(),
+            tool_call_id: message.tool_call_id.as_deref(),
+        })
+    }
+}
+
+/// The text parts in one.
+fn joined(message: &Message) -> Cow<'_, str> {
+    let mut texts = message.content.iter().filter_map(ContentPart::as_text);
+    let first = texts.next().unwrap_or_default();
+    texts.fold(Cow::Borrowed(first), |joined, text| joined + text)
 }
 
 fn encode_message(message: &Message) -> Value {
@@ -186,7 +267,7 @@ fn encode_content(message: &Message) -> Value {
             (true, false) => {}
         }
     }
-    Value::String(parts.iter().filter_map(ContentPart::as_text).collect())
+    Value::String(joined(message).into_owned())
 }
 
 /// An image. Reasoning is sent back only in the provider's own keys.

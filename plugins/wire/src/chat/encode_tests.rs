@@ -99,10 +99,31 @@ fn messages_are_encoded_in_the_shape_of_chat_completions() {
             tool_message("c1", "out"),
             json!({"role": "tool", "content": "out", "tool_call_id": "c1"}),
         ),
+        (
+            assistant(
+                vec![reasoning("r"), opaque("anthropic", "{}")],
+                vec![call("c", "bash", "{}"), call("d", "bash", "")],
+            ),
+            json!({"role": "assistant", "tool_calls": [
+                {"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"}},
+                {"id": "d", "type": "function", "function": {"name": "bash", "arguments": ""}},
+            ]}),
+        ),
+        (
+            assistant(
+                vec![opaque("anthropic", "{}"), text("a"), text("b")],
+                vec![],
+            ),
+            json!({"role": "assistant", "content": "ab"}),
+        ),
     ];
     for (message, expected) in vectors {
-        // As text, so that the order of the keys counts too.
-        assert_eq!(encode_message(&message).to_string(), expected.to_string());
+        // As text, so that the order of the keys counts too. The two ways to write a message agree.
+        let expected = expected.to_string();
+        assert_eq!(encode_message(&message).to_string(), expected);
+        let mut out = Vec::new();
+        append_message(&mut out, &mut State::default(), &message);
+        assert_eq!(String::from_utf8(out).unwrap(), format!(",{expected}"));
     }
 }
 
@@ -336,6 +357,7 @@ fn marks_for_the_cache_stand_where_mini_swe_agent_puts_them() {
     ];
     for (mut message, expected) in vectors {
         message.extra = Some(json!({"x": 1, "cache_control": hour}).to_string());
+        assert!(PlainMessage::of(&message).is_none());
         assert_eq!(encode_message(&message).to_string(), expected.to_string());
         // Without the mark, the content is a text again.
         for extra in [
