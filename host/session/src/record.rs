@@ -180,6 +180,7 @@ impl RunRecord {
         };
         if let Journaling::Claimed(claim) = std::mem::replace(&mut *journaling, Journaling::Never) {
             claim.release();
+            self.target.forget();
             remove(&self.folders);
         }
     }

@@ -24,8 +24,8 @@ pub(crate) async fn commands(executor: &mut impl Executor) {
         ("stty -a | grep -c -e ' -echo ' -e '-onlcr'", "2\n", 0),
         ("exec 0<&- 1>&- 2>&-", "", 0),
         ("echo back", "back\n", 0),
-        // Job control is on, as in a person's terminal, and tells of jobs (of one that has ended before `wait` begins,
-        // only after the next command).
+        // Job control is on, as in a person's terminal, and tells of jobs. A job that has ended before `wait` begins is
+        // reported only after the next command.
         (
             "sleep 0.3 & wait; echo w",
             "[1]+  Done                    sleep 0.3\nw\n",

@@ -7,7 +7,7 @@
 mod second;
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek as _, Write};
+use std::io::{self, BufRead as _, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -181,17 +181,9 @@ impl JournalFile {
     /// Keeps a second copy in memory, and on the same disk as `folder`, in a file without a name.
     #[must_use]
     pub fn with_copy(self, folder: &Path) -> Self {
-        let mut copy = SecondCopy::new(folder.to_owned());
         let mut inner = self.inner();
-        let copied = match inner.len {
-            0 => Ok(0),
-            len => inner
-                .file
-                .rewind()
-                .and_then(|()| io::copy(&mut Read::take(&inner.file, len), &mut copy)),
-        };
-        match copied {
-            Ok(_) => inner.copy = Some(copy),
+        match inner.copied(folder) {
+            Ok(copy) => inner.copy = Some(copy),
             Err(error) => tracing::debug!(%error, "no second copy of the journal is kept"),
         }
         drop(inner);
@@ -258,9 +250,27 @@ impl Journal for JournalFile {
 }
 
 impl Inner {
+    /// A copy of the file.
+    fn copied(&self, folder: &Path) -> io::Result<SecondCopy> {
+        let mut copy = SecondCopy::new(folder.to_owned());
+        let (file, end) = (&self.file, self.len);
+        let mut reader = BufReader::new(FileRangeReader { file, at: 0, end });
+        loop {
+            let part = reader.fill_buf()?;
+            if part.is_empty() {
+                return Ok(copy);
+            }
+            copy.add(part)?;
+            let length = part.len();
+            reader.consume(length);
+        }
+    }
+
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
         let mut written = self.file.write_all(line);
-        if written.as_ref().is_err_and(is_full) && self.copy.take().is_some() {
+        if written.as_ref().is_err_and(is_full)
+            && self.copy.take_if(|copy| copy.is_on_disk()).is_some()
+        {
             // Frees the disk space of the copy, because this file needs it.
             self.file.set_len(self.len)?;
             written = self.file.write_all(line);
@@ -273,11 +283,10 @@ impl Inner {
             self.reserve();
             return Err(error);
         }
-        if self
-            .copy
-            .as_mut()
-            .is_some_and(|copy| copy.write_all(line).is_err())
+        if let Some(copy) = &mut self.copy
+            && let Err(error) = copy.add(line)
         {
+            tracing::debug!(%error, "no second copy of the journal is kept any more");
             self.copy = None;
         }
         self.seq += 1;

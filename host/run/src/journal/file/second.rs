@@ -1,7 +1,7 @@
 //! A second copy of a journal, in memory and in a file without a name, which no command can reach.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ impl SecondCopy {
         }
     }
 
-    /// What is there.
+    /// The whole content of the copy.
     pub(in crate::journal) fn content(&self) -> SureContent<'_> {
         SureContent {
             file: self.file.as_ref(),
@@ -37,26 +37,33 @@ impl SecondCopy {
             pending: &self.pending,
         }
     }
-}
 
-/// After an error, the copy may be incomplete, and must be dropped.
-impl Write for SecondCopy {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.pending.extend_from_slice(bytes);
-        if self.pending.len() > PENDING {
-            let file = match &mut self.file {
-                Some(file) => file,
-                missing => missing.insert(tempfile::tempfile_in(&self.folder)?),
-            };
-            file.write_all(&self.pending)?;
-            self.stored += self.pending.len() as u64;
-            self.pending.clear();
-            self.pending.shrink_to(PENDING);
-        }
-        Ok(bytes.len())
+    /// Whether the copy occupies disk space.
+    pub(super) fn is_on_disk(&self) -> bool {
+        self.file.is_some()
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    /// Adds bytes.
+    ///
+    /// # Errors
+    /// The system's error if the file can't be written; the copy is then incomplete, and must be dropped.
+    pub(super) fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.pending.extend_from_slice(bytes);
+        if self.pending.len() <= PENDING {
+            return Ok(());
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            missing => {
+                // A command may have removed the folder.
+                let made = tempfile::tempfile_in(&self.folder).or_else(|_| tempfile::tempfile());
+                missing.insert(made?)
+            }
+        };
+        file.write_all(&self.pending)?;
+        self.stored += self.pending.len() as u64;
+        self.pending.clear();
+        self.pending.shrink_to(PENDING);
         Ok(())
     }
 }
@@ -79,7 +86,7 @@ impl<'a> SureContent<'a> {
     }
 }
 
-/// Reads nothing without a reader.
+/// A reader, or none: then there is nothing to read.
 struct Maybe<R>(Option<R>);
 
 impl<R: Read> Read for Maybe<R> {

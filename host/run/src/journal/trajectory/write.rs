@@ -107,9 +107,7 @@ impl Target {
     /// [`TrajectoryError`] if it can't be written.
     pub fn of(path: &Path) -> Result<Self, TrajectoryError> {
         let target = Self::begun(path)?;
-        if let Place::File(file) = &target.place {
-            file.forget_first();
-        }
+        target.forget();
         Ok(target)
     }
 
@@ -125,6 +123,13 @@ impl Target {
                 place,
             }),
             Err(error) => Err(TrajectoryError::new(path, error)),
+        }
+    }
+
+    /// Removes the file that is kept for the first trajectory.
+    pub fn forget(&self) {
+        if let Place::File(file) = &self.place {
+            file.forget_first();
         }
     }
 
@@ -248,20 +253,19 @@ impl ReplacedFile {
         })
     }
 
-    /// The new file for the first trajectory, if it is still there.
+    /// The new file for the first trajectory, if it is still there and empty.
     fn take_first(&self, at: &Path) -> Option<(PathBuf, File)> {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         let (name, file) = first.take()?;
         let path = at.with_file_name(name);
-        let (there, ours) = (
-            std::fs::symlink_metadata(&path).ok()?,
-            file.metadata().ok()?,
-        );
-        ((there.dev(), there.ino()) == (ours.dev(), ours.ino())).then_some((path, file))
+        let is_empty = file.metadata().is_ok_and(|it| it.len() == 0);
+        (is_empty && is_at(&file, &path)).then_some((path, file))
     }
 
     fn forget_first(&self) {
-        if let Some((path, _)) = self.spot.at().ok().and_then(|at| self.take_first(&at)) {
+        if let Ok(at) = self.spot.at()
+            && let Some((path, _)) = self.take_first(&at)
+        {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -273,12 +277,27 @@ impl ReplacedFile {
             Some(first) => first,
             None => temporary(&at)?,
         };
-        let written = serialize(&file, trajectory).and_then(|()| std::fs::rename(&path, &at));
+        let written = serialize(&file, trajectory).and_then(|()| match is_at(&file, &path) {
+            true => std::fs::rename(&path, &at),
+            // A host that is refused for the same output makes a file of this name and removes it.
+            false => {
+                let (path, file) = temporary(&at)?;
+                serialize(&file, trajectory)?;
+                std::fs::rename(&path, &at)
+            }
+        });
         if written.is_err() {
             let _ = std::fs::remove_file(&path);
         }
         written
     }
+}
+
+/// Whether the path leads to this file.
+fn is_at(file: &File, path: &Path) -> bool {
+    let id = |it: std::fs::Metadata| (it.dev(), it.ino());
+    let there = std::fs::symlink_metadata(path).map(id);
+    there.is_ok_and(|there| file.metadata().is_ok_and(|ours| id(ours) == there))
 }
 
 impl Drop for ReplacedFile {
