@@ -152,7 +152,10 @@ fn at_the_end_the_whole_file_is_compared() {
     for size in [1, 100_000] {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("j");
-        let journal = JournalFile::create(&home).unwrap().with_copy(folder.path());
+        let state = tempfile::tempdir().unwrap();
+        let journal = JournalFile::create(&home).unwrap().with_copy(state.path());
+        // A command removes the state folder.
+        drop(state);
         journal.record(&query(1)).unwrap();
         let fault = Event::PluginFault {
             plugin: "p".to_owned(),

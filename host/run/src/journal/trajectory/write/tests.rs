@@ -121,6 +121,24 @@ fn replaces(begin: fn(&Path) -> Result<Target, TrajectoryError>) {
     assert_eq!(fs::read_dir(at("deep")).unwrap().count(), 1, "nothing left");
 }
 
+/// Another host that is refused for the same output has made and removed a file of the same name.
+#[test]
+fn a_first_file_that_is_gone_is_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.traj.json");
+    for is_replaced in [false, true] {
+        let target = Target::begun(&path).unwrap();
+        let other = Target::begun(&path).unwrap();
+        if !is_replaced {
+            other.forget();
+        }
+        target.write(&json!(is_replaced)).unwrap();
+        drop((target, other));
+        assert_eq!(fs::read_to_string(&path).unwrap(), is_replaced.to_string());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
+
 /// A pipe that was named from the start is one that somebody wants to read.
 #[test]
 fn a_pipe_of_the_users_is_written_to() {
