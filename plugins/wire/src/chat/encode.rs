@@ -117,7 +117,8 @@ pub fn append_message(out: &mut Vec<u8>, state: &mut State, message: &Message) {
     }
 }
 
-/// The tools, with commas between them. Parameters are written as they came, because they are in every request.
+/// The tools, with commas between them. Their parameters are checked and copied, not parsed: they are in every
+/// request.
 fn encode_tools(tools: &[Tool]) -> Vec<u8> {
     let mut out = Vec::new();
     for tool in tools {
