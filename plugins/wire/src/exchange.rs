@@ -57,15 +57,16 @@ impl<F: Format> Exchange<F> {
         if let Some(error) = self.assembly.error() {
             return Err(context.refused_in_json(error, self.assembly.usage()));
         }
+        let is_success = (200..300).contains(&self.status);
+        if is_success && self.body.is_stream() {
+            return stream_reply(&context, self.assembly, &self.body, history_len);
+        }
         let text = whole_characters(String::from_utf8_lossy(self.body.bytes()));
-        if !(200..300).contains(&self.status) {
+        if !is_success {
             return Err(match serde_json::from_str::<Value>(&text) {
                 Ok(body) => context.refused_in_json(&body, &Value::Null),
                 Err(_) => context.refused_in_text(&text),
             });
-        }
-        if self.body.is_stream() {
-            return stream_reply(&context, self.assembly, &self.body, history_len);
         }
         whole_reply(&context, &text, history_len)
     }
@@ -105,6 +106,10 @@ fn stream_reply<F: Format>(
         error.usage = F::usage(assembly.usage());
         return Err(error);
     }
+    if let Some(mut reply) = assembly.plain_reply(history_len) {
+        reply.extra = context.format.server().report.extra();
+        return Ok(reply);
+    }
     let response = assembly.into_response();
     let verbatim = response.to_string();
     reply_of(context, &response, verbatim, history_len)
@@ -120,6 +125,11 @@ fn whole_reply<F: Format>(
             "answered {} with an empty body; see whether a proxy stands before the server",
             context.status
         )));
+    }
+    if let Some(mut reply) = F::plain_reply(text, history_len) {
+        reply.response = Some(text.to_owned());
+        reply.extra = context.format.server().report.extra();
+        return Ok(reply);
     }
     let response: Value = match serde_json::from_str(text) {
         Ok(response) => response,

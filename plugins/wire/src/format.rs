@@ -48,6 +48,11 @@ pub trait Format: Sized {
     /// without one: they are the same on every instance, and unique in a conversation.
     fn reply(&self, response: &Value, verbatim: String, history_len: usize) -> Option<Reply>;
 
+    /// The same answer, without the text of the response, if it can be parsed without a [`Value`].
+    fn plain_reply(_response: &str, _history_len: usize) -> Option<Reply> {
+        None
+    }
+
     /// Parses the value of [`Format::USAGE`].
     fn usage(usage: &Value) -> Option<Usage>;
 
@@ -101,6 +106,11 @@ pub trait Assembly: Default {
 
     /// Whether the server has sent the end of the answer.
     fn is_complete(&self) -> bool;
+
+    /// The reply with its response, if it can be made without a [`Value`] of the response.
+    fn plain_reply(&self, _history_len: usize) -> Option<Reply> {
+        None
+    }
 
     /// The response that the server would have sent at once.
     fn into_response(self) -> Value;

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr;
 use mswea_sdk::adapter::Delta;
 use serde_json::{Map, Value};
 
@@ -152,7 +153,7 @@ const ESCAPE: usize = 6;
 fn halves(text: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut at = 0;
-    while let Some(next) = text[at..].iter().position(|byte| *byte == b'\\') {
+    while let Some(next) = memchr(b'\\', &text[at..]) {
         at += next;
         at += match escaped(&text[at..]) {
             Some(0xd800..=0xdbff)

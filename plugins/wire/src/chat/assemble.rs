@@ -1,10 +1,12 @@
 //! Streams: assembles chunks to the response that the server would have sent at once.
 
+mod plain_stream;
+
 use mswea_sdk::adapter::Delta;
 use mswea_sdk::http::Event;
+use mswea_sdk::types::Reply;
 use serde_json::{Map, Value, json};
 
-use super::skim::skim;
 use crate::json::show;
 
 /// Keys of a delta that hold readable reasoning, in order of preference: servers that send two of
@@ -64,9 +66,12 @@ impl crate::Assembly for Assembly {
         if self.done || self.error.is_some() {
             return;
         }
+        if event.name.is_empty() && self.take_plain(data, deltas) {
+            return;
+        }
         // Data that is not an object is a server's keep-alive, or the end of a stream that was cut
         // off. The second case is found later, because parts of the message are missing.
-        let Ok(chunk) = skim(data, &self.top) else {
+        let Ok(chunk) = serde_json::from_str::<Map<String, Value>>(data) else {
             if event.name == "error" && !data.is_empty() {
                 self.error = Some(Value::String(data.to_owned()));
             }
@@ -99,6 +104,10 @@ impl crate::Assembly for Assembly {
 
     fn is_complete(&self) -> bool {
         self.done || self.finish_reason.is_some()
+    }
+
+    fn plain_reply(&self, history_len: usize) -> Option<Reply> {
+        self.assembled(history_len)
     }
 
     fn into_response(mut self) -> Value {
@@ -201,8 +210,7 @@ impl Assembly {
                     let (text, reasoning) = texts(&content);
                     show(deltas, "reasoning", &reasoning);
                     self.thinking.push_str(&reasoning);
-                    show(deltas, "text", &text);
-                    self.content.get_or_insert_default().push_str(&text);
+                    self.take_text(&text, deltas);
                 }
                 ("tool_calls", Value::Array(calls)) => {
                     for call in calls {
@@ -224,6 +232,11 @@ impl Assembly {
         }
     }
 
+    fn take_text(&mut self, text: &str, deltas: &mut Vec<Delta>) {
+        show(deltas, "text", text);
+        self.content.get_or_insert_default().push_str(text);
+    }
+
     fn take_call(&mut self, mut piece: Map<String, Value>, deltas: &mut Vec<Delta>) {
         let index = piece.shift_remove("index").and_then(|index| index.as_u64());
         let id = string(piece.shift_remove("id"));
@@ -237,21 +250,33 @@ impl Assembly {
             Some(Value::String(arguments)) => arguments,
             Some(other) => other.to_string(),
         };
-        let call = self.find_call(index, &id, &name);
-        if call.id.is_empty() {
-            call.id = id;
-        }
-        // Usually complete in the first piece; some servers repeat it.
-        if call.name != name {
-            call.name.push_str(&name);
-        }
-        call.arguments.push_str(&arguments);
+        let call = self.take_piece(index, id, &name, &arguments);
         for (key, value) in piece {
             if key != "type" && !value.is_null() {
                 merge(&mut call.vendor, &key, value);
             }
         }
         show(deltas, "tool-call", &arguments);
+    }
+
+    /// Adds a piece to its call.
+    fn take_piece(
+        &mut self,
+        index: Option<u64>,
+        id: String,
+        name: &str,
+        arguments: &str,
+    ) -> &mut Call {
+        let call = self.find_call(index, &id, name);
+        if call.id.is_empty() {
+            call.id = id;
+        }
+        // Usually complete in the first piece; some servers repeat it.
+        if call.name != name {
+            call.name.push_str(name);
+        }
+        call.arguments.push_str(arguments);
+        call
     }
 
     /// The call that a piece belongs to; a new one if there is none.

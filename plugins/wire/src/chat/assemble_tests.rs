@@ -2,18 +2,38 @@
 
 use super::*;
 use crate::Assembly as _;
+use crate::chat::response;
 
 fn assemble(chunks: &[Value]) -> (Assembly, Vec<Delta>) {
-    let mut assembly = Assembly::default();
-    let mut deltas = Vec::new();
-    for chunk in chunks {
-        let event = Event {
-            name: String::new(),
-            data: chunk.to_string(),
-        };
-        assembly.take(&event, &mut deltas);
+    let take = |name: &str| {
+        let mut assembly = Assembly::default();
+        let mut deltas = Vec::new();
+        for chunk in chunks {
+            let event = Event {
+                name: name.to_owned(),
+                data: chunk.to_string(),
+            };
+            assembly.take(&event, &mut deltas);
+        }
+        (assembly, deltas)
+    };
+    // The chunks of a named event are always read as values, and the reply from the response.
+    let (by_values, deltas_by_values) = take("chunk");
+    let (plain, deltas) = take("");
+    assert_eq!(deltas, deltas_by_values);
+    assert_eq!(plain.error(), by_values.error());
+    assert_eq!(plain.usage(), by_values.usage());
+    assert_eq!(plain.is_complete(), by_values.is_complete());
+    assert_eq!(plain.has_answer(), by_values.has_answer());
+    let reply = plain.plain_reply(7);
+    let response = by_values.into_response();
+    if let Some(reply) = reply {
+        let expected = response::reply(&response, response.to_string(), 7);
+        assert_eq!(Some(reply), expected);
     }
-    (assembly, deltas)
+    let (plain, _) = take("");
+    assert_eq!(plain.into_response().to_string(), response.to_string());
+    take("")
 }
 
 fn chunks_of(deltas: &Value) -> Vec<Value> {
@@ -214,4 +234,91 @@ fn what_stands_beside_the_deltas_is_kept() {
             "content_filter_results": {"hate": {"severity": "safe"}},
         }])
     );
+}
+
+#[test]
+fn streams_with_texts_and_calls_only_are_read_without_values() {
+    let head = |choices: Value| {
+        json!({"id": "i", "object": "chat.completion.chunk", "created": 1, "model": "m", "system_fingerprint": "f",
+               "choices": choices, "usage": null})
+    };
+    let chunk = |delta: Value| {
+        head(json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": null}]))
+    };
+    let stream = [
+        chunk(json!({"role": "assistant", "content": "", "refusal": null})),
+        chunk(json!({"content": "a\n"})),
+        chunk(
+            json!({"tool_calls": [{"index": 0, "id": "c", "type": "function",
+                                     "function": {"name": "bash", "arguments": ""}}]}),
+        ),
+        chunk(json!({"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]})),
+        chunk(
+            json!({"tool_calls": [{"index": 1, "function": {"name": "bash", "arguments": "{}"}}]}),
+        ),
+        head(json!([{"index": 0, "delta": {}, "finish_reason": "stop"}])),
+        json!({"id": "i", "model": "m", "choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}, "x": [1]}),
+    ];
+    let mut assembly = Assembly::default();
+    for chunk in &stream {
+        assert!(
+            assembly.take_plain(&chunk.to_string(), &mut Vec::new()),
+            "{chunk}"
+        );
+    }
+    let (assembled, _) = assemble(&stream);
+    let reply = assembled.plain_reply(7).unwrap();
+    assert_eq!(assembly.plain_reply(7).unwrap(), reply);
+    assert_eq!(reply.finish_reason, "tool_calls");
+    assert_eq!(reply.message.tool_calls[1].id, "call_7_1");
+    assert!(
+        reply
+            .response
+            .unwrap()
+            .ends_with(r#""system_fingerprint":"f","x":[1]}"#)
+    );
+
+    for (choices, is_plain) in [
+        (json!([{"delta": {"reasoning_content": "r"}}]), true),
+        (json!([{"delta": {"reasoning": "r"}}]), false),
+        (
+            json!([{"delta": {"content": [{"type": "text", "text": "a"}]}}]),
+            false,
+        ),
+        (json!([{"delta": {"tool_calls": [{"id": 1}]}}]), false),
+        (
+            json!([{"delta": {"tool_calls": [{"id": "c", "extra_content": {}}]}}]),
+            false,
+        ),
+        (json!([{"delta": {}, "token_ids": [1]}]), false),
+        (json!([{"delta": {}, "logprobs": {"content": []}}]), false),
+        (json!([{"delta": {}, "error": {"code": 502}}]), false),
+        (json!([{"message": {"content": "a"}}]), false),
+        (json!([{"index": 1, "delta": {"content": "a"}}]), false),
+        (json!([{"delta": {}}, {"delta": {}}]), false),
+        (json!(null), false),
+    ] {
+        let mut assembly = Assembly::default();
+        let chunk = head(choices);
+        assert_eq!(
+            assembly.take_plain(&chunk.to_string(), &mut Vec::new()),
+            is_plain,
+            "{chunk}"
+        );
+        assemble(&[stream[1].clone(), chunk, stream[5].clone()]);
+    }
+    for data in [
+        r#"{"error": null, "choices": []}"#,
+        r#"{"object": "error", "message": "m"}"#,
+        r#"{"object": "\u0065rror"}"#,
+        r#"{"x_groq": {"usage": {"prompt_tokens": 1}}, "choices": []}"#,
+        r#"{"choices": [{"delta": {}}], "choices": []}"#,
+        r#"{"choices": []} {}"#,
+        r#"{"choices": [], "usage": 1}"#,
+        "[]",
+        "",
+    ] {
+        let mut assembly = Assembly::default();
+        assert!(!assembly.take_plain(data, &mut Vec::new()), "{data}");
+    }
 }

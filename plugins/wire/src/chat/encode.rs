@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
+use super::plain::PlainCall;
 use super::{Chat, FORMAT};
 use crate::History;
 use crate::json::{Body, append, object};
@@ -153,19 +154,6 @@ struct PlainMessage<'a> {
     tool_call_id: Option<&'a str>,
 }
 
-#[derive(Serialize)]
-struct PlainCall<'a> {
-    id: &'a str,
-    r#type: &'static str,
-    function: PlainFunction<'a>,
-}
-
-#[derive(Serialize)]
-struct PlainFunction<'a> {
-    name: &'a str,
-    arguments: &'a str,
-}
-
 impl<'a> PlainMessage<'a> {
     /// None if the message has more than text and calls, or a mark.
     fn of(message: &'a Message) -> Option<Self> {
@@ -180,14 +168,8 @@ impl<'a> PlainMessage<'a> {
             return None;
         }
         let only_calls = !message.tool_calls.is_empty() && !has_content(message);
-        let calls = message.tool_calls.iter().map(|call| PlainCall {
-            id: &call.id,
-            r#type: "function",
-            function: PlainFunction {
-                name: &call.name,
-                arguments: &call.arguments,
-            },
-        });
+        let calls = message.tool_calls.iter();
+        let calls = calls.map(|call| PlainCall::new(&call.id, &call.name, &call.arguments));
         Some(Self {
             role: &message.role,
             content: (!only_calls).then(|| joined(message)),

@@ -3,8 +3,8 @@
 mod assemble;
 mod encode;
 mod params;
+mod plain;
 mod response;
-mod skim;
 
 use mswea_sdk::types::{Message, PluginError, Reply, Tool, Usage};
 use serde_json::{Value, json};
@@ -83,6 +83,10 @@ impl Format for Chat {
 
     fn reply(&self, response: &Value, verbatim: String, history_len: usize) -> Option<Reply> {
         response::reply(response, verbatim, history_len)
+    }
+
+    fn plain_reply(response: &str, history_len: usize) -> Option<Reply> {
+        plain::reply(response, history_len)
     }
 
     fn usage(usage: &Value) -> Option<Usage> {

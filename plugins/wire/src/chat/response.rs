@@ -107,6 +107,11 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
+/// The id of a call without one.
+pub fn id_of_call(history_len: usize, index: usize) -> String {
+    format!("call_{history_len}_{index}")
+}
+
 fn tool_call(call: &Value, history_len: usize, index: usize) -> ToolCall {
     let function = call.get("function");
     let name = function.and_then(|function| function.get("name"));
@@ -119,7 +124,7 @@ fn tool_call(call: &Value, history_len: usize, index: usize) -> ToolCall {
     let id = match call.get("id") {
         Some(Value::String(id)) if !id.is_empty() => id.clone(),
         Some(Value::Number(id)) => id.to_string(),
-        _ => format!("call_{history_len}_{index}"),
+        _ => id_of_call(history_len, index),
     };
     let vendor: Map<String, Value> = call
         .as_object()

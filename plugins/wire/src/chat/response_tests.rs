@@ -1,6 +1,7 @@
 //! Vectors for whole responses.
 
 use super::*;
+use crate::chat::plain;
 use crate::testing::counts;
 use serde_json::json;
 
@@ -9,7 +10,13 @@ fn read(message: &Value) -> Reply {
         "model": "m-1",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
     });
-    reply(&completion, completion.to_string(), 7).unwrap()
+    let text = completion.to_string();
+    let read = reply(&completion, text.clone(), 7).unwrap();
+    if let Some(mut plain) = plain::reply(&text, 7) {
+        plain.response = Some(text);
+        assert_eq!(plain, read);
+    }
+    read
 }
 
 fn text(text: &str) -> ContentPart {
@@ -192,5 +199,54 @@ fn what_holds_no_message_is_no_reply() {
         json!({"choices": [{"text": "plain"}]}),
     ] {
         assert_eq!(reply(&value, String::new(), 0), None, "{value}");
+    }
+}
+
+#[test]
+fn replies_with_texts_and_calls_only_are_read_without_a_value() {
+    let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": "{}"}});
+    let openai = json!({"role": "assistant", "content": null, "tool_calls": [call("c"), call("")],
+                        "refusal": null, "annotations": []});
+    let vllm = json!({"role": "assistant", "content": "a\n", "refusal": null, "annotations": null, "audio": null,
+                      "function_call": null, "tool_calls": [], "reasoning_content": null});
+    for (message, is_plain) in [
+        (openai, true),
+        (vllm, true),
+        (json!({"content": ""}), true),
+        (json!({"content": [{"type": "text", "text": "a"}]}), false),
+        (json!({"content": "a", "refusal": "b"}), false),
+        (json!({"content": "a", "annotations": [{}]}), false),
+        (json!({"content": "a", "reasoning_content": "r"}), false),
+        (json!({"content": "a", "new": null}), false),
+        (json!({"tool_calls": [{"id": 1}]}), false),
+        (
+            json!({"tool_calls": [{"id": "c", "function": {"arguments": {}}}]}),
+            false,
+        ),
+        (
+            json!({"tool_calls": [{"id": "c", "extra_content": {}}]}),
+            false,
+        ),
+    ] {
+        let completion = json!({
+            "id": "i", "object": "chat.completion", "created": 1, "model": "m", "system_fingerprint": null,
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": null}],
+            "usage": {"prompt_tokens": 3, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 1}},
+        });
+        let text = completion.to_string();
+        let plain = plain::reply(&text, 7);
+        assert_eq!(plain.is_some(), is_plain, "{message}");
+        if let Some(plain) = plain {
+            let mut read = reply(&completion, text, 7).unwrap();
+            read.response = None;
+            assert_eq!(plain, read, "{message}");
+        }
+    }
+    // An error in the choice, and a key twice.
+    for text in [
+        r#"{"choices": [{"message": {"content": "a"}, "error": {"code": 502}}]}"#,
+        r#"{"choices": [{"message": {"content": "a", "content": "b"}}]}"#,
+    ] {
+        assert_eq!(plain::reply(text, 0), None, "{text}");
     }
 }

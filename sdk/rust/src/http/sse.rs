@@ -1,5 +1,7 @@
 //! Server-sent events, decoded from pieces that may be cut anywhere.
 
+use memchr::memchr2;
+
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
@@ -30,8 +32,8 @@ impl Decoder {
             }
             self.after_cr = false;
         }
-        while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
-            self.line.extend_from_slice(&bytes[..end]);
+        while let Some(end) = memchr2(b'\n', b'\r', bytes) {
+            let line = &bytes[..end];
             let is_cr = bytes[end] == b'\r';
             bytes = &bytes[end + 1..];
             if is_cr {
@@ -41,7 +43,13 @@ impl Decoder {
                     None => self.after_cr = true,
                 }
             }
-            self.end_line(sink);
+            if self.line.is_empty() {
+                self.end_line(line, sink);
+            } else {
+                let mut begun = std::mem::take(&mut self.line);
+                begun.extend_from_slice(line);
+                self.end_line(&begun, sink);
+            }
         }
         self.line.extend_from_slice(bytes);
     }
@@ -50,14 +58,14 @@ impl Decoder {
     /// leave it out, and an incomplete event is no valid JSON, which the caller detects.
     pub fn finish(&mut self, sink: &mut impl FnMut(Event)) {
         if !self.line.is_empty() {
-            self.end_line(sink);
+            let line = std::mem::take(&mut self.line);
+            self.end_line(&line, sink);
         }
         self.dispatch(sink);
     }
 
-    fn end_line(&mut self, sink: &mut impl FnMut(Event)) {
-        let line = std::mem::take(&mut self.line);
-        let line = String::from_utf8_lossy(&line);
+    fn end_line(&mut self, line: &[u8], sink: &mut impl FnMut(Event)) {
+        let line = String::from_utf8_lossy(line);
         let line = line.strip_prefix('\u{feff}').unwrap_or(&line);
         if line.is_empty() {
             self.dispatch(sink);
