@@ -178,7 +178,10 @@ impl<'a> AttendedEntry<'a> {
             stop: limit.stop.clone(),
             is_given_up: false,
         });
-        if attended.is_idle {
+        let is_idle = attended.is_idle;
+        // Before the thread wakes, which locks the list.
+        drop(attended);
+        if is_idle {
             BEGUN.notify_one();
         }
         Self(process)

@@ -5,16 +5,17 @@
 //! `setpriv --pdeathsig`) when the *thread* that started the process ends, so a thread of a pool
 //! that shrinks would kill commands.
 
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// The number of threads. A program on a slow file system occupies one until it is executed.
-const THREADS: usize = 8;
+/// How many threads there are usually. A program on a slow file system occupies one until it is executed.
+const USUAL: usize = 8;
 
 /// How long a start waits for a thread before another thread is added: a file system that hangs can
 /// occupy all of them.
@@ -39,12 +40,9 @@ pub(super) async fn start<T: Send + 'static>(
             }
         }
     });
-    let Some(threads) = starter_threads() else {
+    if let Err(work) = begin(work) {
         work();
         return waiting.await.ok();
-    };
-    if let Err(mpsc::SendError(work)) = threads.work.send(work) {
-        work();
     }
     loop {
         if let Ok(done) = tokio::time::timeout(LONGEST_WAIT, &mut waiting).await {
@@ -53,49 +51,70 @@ pub(super) async fn start<T: Send + 'static>(
         if has_begun.load(Ordering::Relaxed) {
             return waiting.await.ok();
         }
-        threads.add();
+        lock().add();
     }
 }
 
-/// The threads, and the queue of their work.
+/// The threads, and the starts that none of them has begun.
 struct StarterThreads {
-    work: Sender<Start>,
-    taken: Arc<Mutex<Receiver<Start>>>,
+    all: usize,
+    idle: usize,
+    starts: VecDeque<Start>,
+}
+
+static THREADS: Mutex<StarterThreads> = Mutex::new(StarterThreads {
+    all: 0,
+    idle: 0,
+    starts: VecDeque::new(),
+});
+static CALL: Condvar = Condvar::new();
+
+fn lock() -> MutexGuard<'static, StarterThreads> {
+    THREADS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl StarterThreads {
-    /// Adds a thread; returns whether it could be started.
-    fn add(&self) -> bool {
-        let taken = self.taken.clone();
+    /// Adds a thread, if one can be started.
+    fn add(&mut self) {
         let thread = thread::Builder::new().name("starter".to_owned());
-        thread.spawn(move || serve(&taken)).is_ok()
+        self.all += usize::from(thread.spawn(serve).is_ok());
     }
 }
 
-/// The threads; none if no thread can be started.
-fn starter_threads() -> Option<&'static StarterThreads> {
-    static STARTERS: OnceLock<Option<StarterThreads>> = OnceLock::new();
-    let started = STARTERS.get_or_init(|| {
-        let (work, taken) = mpsc::channel();
-        let taken = Arc::new(Mutex::new(taken));
-        let threads = StarterThreads { work, taken };
-        let started = (0..THREADS).filter(|_| threads.add());
-        (started.count() > 0).then_some(threads)
-    });
-    started.as_ref()
+/// Passes a start to the threads. Wakes one of them, and only if one is idle.
+///
+/// # Errors
+/// The start, if no thread can be started.
+fn begin(start: Start) -> Result<(), Start> {
+    let mut threads = lock();
+    if threads.idle <= threads.starts.len() && threads.all < USUAL {
+        threads.add();
+    }
+    if threads.all == 0 {
+        return Err(start);
+    }
+    threads.starts.push_back(start);
+    let is_one_idle = threads.idle > 0;
+    drop(threads);
+    if is_one_idle {
+        CALL.notify_one();
+    }
+    Ok(())
 }
 
-fn serve(receiver: &Mutex<Receiver<Start>>) {
+fn serve() {
+    let mut threads = lock();
     loop {
-        let next = receiver
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .recv();
-        match next {
+        if let Some(start) = threads.starts.pop_front() {
+            drop(threads);
             // The waiting run sees a panic, and the thread continues.
-            Ok(work) => drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))),
-            Err(mpsc::RecvError) => return,
+            drop(std::panic::catch_unwind(AssertUnwindSafe(start)));
+            threads = lock();
+            continue;
         }
+        threads.idle += 1;
+        threads = CALL.wait(threads).unwrap_or_else(PoisonError::into_inner);
+        threads.idle -= 1;
     }
 }
 
@@ -103,6 +122,7 @@ fn serve(receiver: &Mutex<Receiver<Start>>) {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use std::sync::mpsc;
 
     #[tokio::test]
     async fn a_thread_that_started_something_never_ends() {
@@ -111,7 +131,7 @@ mod tests {
         for _ in 0..20 {
             threads.extend(start(id).await);
         }
-        assert!(threads.len() <= THREADS, "{threads:?}");
+        assert!(threads.len() <= USUAL, "{threads:?}");
         assert_eq!(start(|| panic!("as a fault would")).await, None::<()>);
         tokio::time::sleep(Duration::from_millis(50)).await;
         for thread in threads {
@@ -125,7 +145,7 @@ mod tests {
         let (hold, held) = mpsc::channel::<()>();
         let held = Arc::new(Mutex::new(held));
         let mut busy = tokio::task::JoinSet::new();
-        for _ in 0..THREADS {
+        for _ in 0..USUAL {
             let held = held.clone();
             busy.spawn(start(move || held.lock().unwrap().recv().is_err()));
         }

@@ -25,13 +25,14 @@ const OPAQUE: &str = "opaque";
 const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
 
 /// Encodes a message for the trajectory. The order of keys is mini-swe-agent's.
-pub(super) fn encode(message: &Message) -> Value {
+pub(super) fn encode(mut message: Message) -> Value {
     let mut out = Map::new();
-    let mut extra = message.extra.clone();
+    let content = content(&message);
+    // Moved, because it may be large.
+    let mut extra = std::mem::take(&mut message.extra);
     extra.shift_remove(CONTENT_LIST);
-    let content = content(message);
     if message.role == "tool" {
-        keep_foreign(message, &mut extra, |_, _| false);
+        keep_foreign(&message, &mut extra, |_, _| false);
         out.insert("content".into(), content);
         out.insert("extra".into(), extra.into());
         out.insert("tool_call_id".into(), json!(message.tool_call_id));
@@ -59,16 +60,16 @@ pub(super) fn encode(message: &Message) -> Value {
             }
         }
     }
-    let reasoning = reasoning(message);
+    let reasoning = reasoning(&message);
     if !reasoning.is_empty() && !REASONING.iter().any(|key| out.contains_key(*key)) {
         out.insert(REASONING[0].into(), reasoning.into());
     }
-    let thinking: Vec<Value> = thinking(message).cloned().collect();
+    let thinking: Vec<Value> = thinking(&message).cloned().collect();
     if !thinking.is_empty() {
         out.entry(THINKING).or_insert(thinking.into());
     }
     let shown = out.get(THINKING).and_then(Value::as_array);
-    keep_foreign(message, &mut extra, |format, data| match format {
+    keep_foreign(&message, &mut extra, |format, data| match format {
         FORMAT => data.is_object(),
         BLOCKS => is_thinking(data) && shown.is_some_and(|shown| shown.contains(data)),
         _ => false,

@@ -54,7 +54,7 @@ pub(super) fn encode(message: &Message, is_router: bool) -> Value {
     if is_item {
         encode_item(message)
     } else {
-        chat::encode(message)
+        chat::encode(message.clone())
     }
 }
 
@@ -80,7 +80,7 @@ fn encode_reply(message: &Message) -> Value {
     let mut extra = message.extra.clone();
     extra.shift_remove(CONTENT_LIST);
     let Some(Value::Object(mut out)) = extra.shift_remove("response") else {
-        return chat::encode(message);
+        return chat::encode(message.clone());
     };
     // A call without an id of the server gets the id of this host, which its observation has.
     let is_call = |item: &&mut Value| item["type"] == "function_call";

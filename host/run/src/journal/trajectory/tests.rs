@@ -253,7 +253,7 @@ fn neutral_messages_survive() {
         two,
         nothing,
     ] {
-        let encoded = chat::encode(&message);
+        let encoded = chat::encode(message.clone());
         assert_eq!(chat::decode(&encoded).unwrap(), message, "{encoded}");
     }
 }
