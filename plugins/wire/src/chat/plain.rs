@@ -1,8 +1,10 @@
 //! Messages with texts and calls only, as most are, written and read without a [`Value`], which takes several times
 //! as long.
 
+use std::fmt;
+
 use mswea_sdk::types::{ContentPart, Message, Reply, ToolCall};
-use serde::de::IgnoredAny;
+use serde::de::{Deserializer, IgnoredAny, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -39,19 +41,94 @@ pub(super) type Nothing = Option<Never>;
 #[derive(Deserialize)]
 pub(super) enum Never {}
 
+/// A text, a number, a truth value or null, which is not used.
+pub(super) struct Scalar;
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}
+
+struct ScalarVisitor;
+
+impl Visitor<'_> for ScalarVisitor {
+    type Value = Scalar;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, a number, a truth value or null")
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Scalar, E> {
+        Ok(Scalar)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Scalar, E> {
+        Ok(Scalar)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Scalar, E> {
+        Ok(Scalar)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Scalar, E> {
+        Ok(Scalar)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Scalar, E> {
+        Ok(Scalar)
+    }
+
+    fn visit_unit<E>(self) -> Result<Scalar, E> {
+        Ok(Scalar)
+    }
+}
+
+/// A completion. Values of other keys are not skipped: they may be what a [`Value`] can't hold (deep lists, numbers
+/// that are too large), and the response as a whole has to be one.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Completion {
     choices: Vec<Choice>,
     model: Option<String>,
     usage: Option<Value>,
+    #[serde(rename = "id")]
+    _id: Option<Scalar>,
+    #[serde(rename = "object")]
+    _object: Option<Scalar>,
+    #[serde(rename = "created")]
+    _created: Option<Scalar>,
+    #[serde(rename = "system_fingerprint")]
+    _system_fingerprint: Option<Scalar>,
+    #[serde(rename = "service_tier")]
+    _service_tier: Option<Scalar>,
+    #[serde(rename = "provider")]
+    _provider: Option<Scalar>,
+    #[serde(rename = "prompt_logprobs")]
+    _prompt_logprobs: Nothing,
+    #[serde(rename = "prompt_token_ids")]
+    _prompt_token_ids: Nothing,
+    #[serde(rename = "kv_transfer_params")]
+    _kv_transfer_params: Nothing,
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Choice {
     message: Answer,
     finish_reason: Option<String>,
+    #[serde(rename = "index")]
+    _index: Option<Scalar>,
+    #[serde(rename = "native_finish_reason")]
+    _native_finish_reason: Option<Scalar>,
     #[serde(rename = "error")]
     _error: Nothing,
+    #[serde(rename = "logprobs")]
+    _logprobs: Nothing,
+    #[serde(rename = "stop_reason")]
+    _stop_reason: Nothing,
+    #[serde(rename = "token_ids")]
+    _token_ids: Nothing,
 }
 
 /// The keys of a message. A server may list further ones that it has no value for.
@@ -59,7 +136,7 @@ struct Choice {
 #[serde(deny_unknown_fields)]
 struct Answer {
     #[serde(rename = "role")]
-    _role: Option<IgnoredAny>,
+    _role: Option<Scalar>,
     content: Option<String>,
     tool_calls: Option<Vec<Call>>,
     #[serde(rename = "refusal")]
@@ -83,12 +160,13 @@ pub(super) struct Call {
     pub index: Option<u64>,
     pub id: Option<String>,
     #[serde(rename = "type")]
-    _type: Option<IgnoredAny>,
+    _type: Option<Scalar>,
     #[serde(default)]
     pub function: Function,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Function {
     pub name: Option<String>,
     pub arguments: Option<String>,

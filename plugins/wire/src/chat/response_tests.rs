@@ -242,8 +242,18 @@ fn replies_with_texts_and_calls_only_are_read_without_a_value() {
             assert_eq!(plain, read, "{message}");
         }
     }
-    // An error in the choice, and a key twice.
+    let deep = format!(
+        r#"{{"choices": [{{"message": {{}}}}], "id": {}{}}}"#,
+        "[".repeat(200),
+        "]".repeat(200)
+    );
+    // An error in the choice, keys that are unknown or twice, and values that no `Value` can hold.
     for text in [
+        deep.as_str(),
+        r#"{"choices": [{"message": {}}], "created": 1e999}"#,
+        r#"{"choices": [{"message": {"role": {}}}]}"#,
+        r#"{"choices": [{"message": {}}], "new": 1}"#,
+        r#"{"choices": [{"message": {}, "new": 1}]}"#,
         r#"{"choices": [{"message": {"content": "a"}, "error": {"code": 502}}]}"#,
         r#"{"choices": [{"message": {"content": "a", "content": "b"}}]}"#,
     ] {

@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::super::plain::{Call as CallPiece, Nothing, PlainCall, PlainReply, reply_of};
+use super::super::plain::{Call as CallPiece, Nothing, PlainCall, PlainReply, Scalar, reply_of};
 use super::{Assembly, Call, merge};
 use crate::json::{show, text};
 
@@ -40,7 +40,7 @@ struct ChunkChoice {
 #[serde(deny_unknown_fields)]
 struct ChunkDelta {
     #[serde(rename = "role")]
-    _role: Option<IgnoredAny>,
+    _role: Option<Scalar>,
     content: Option<String>,
     reasoning_content: Option<String>,
     tool_calls: Option<Vec<CallPiece>>,
