@@ -5,6 +5,7 @@ mod encode;
 mod params;
 mod plain;
 mod response;
+mod usage;
 
 use mswea_sdk::types::{Message, PluginError, Reply, Tool, Usage};
 use serde_json::{Value, json};
@@ -90,7 +91,7 @@ impl Format for Chat {
     }
 
     fn usage(usage: &Value) -> Option<Usage> {
-        response::usage(usage)
+        usage::usage(usage)
     }
 
     fn failure(response: &Value) -> Option<Value> {

@@ -8,7 +8,7 @@ use serde::de::{Deserializer, IgnoredAny, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::response::{id_of_call, usage};
+use super::usage::usage;
 
 /// A call, as it is written.
 #[derive(Serialize)]
@@ -170,6 +170,11 @@ pub(super) struct Call {
 pub(super) struct Function {
     pub name: Option<String>,
     pub arguments: Option<String>,
+}
+
+/// The id of a call without one.
+pub(super) fn id_of_call(history_len: usize, index: usize) -> String {
+    format!("call_{history_len}_{index}")
 }
 
 /// The reply in a `chat.completion` object, as [`super::response::reply`] makes it, without the response itself. None
