@@ -158,12 +158,14 @@ impl ProgramConnection {
                 let (heard, ended) = (state.heard, state.end.clone());
                 (text.to_owned(), at, state.output.end(), heard, ended)
             };
-            if !text.is_empty() || searched == 0 {
+            if !patterns.is_empty() && (!text.is_empty() || searched == 0) {
                 let found = tokio::select! {
                     biased;
                     found = patterns.find(text) => found?,
                     () = stop.stopped() => return all(ExpectEnd::Stopped),
-                    () = sleep_until(until) => return all(ExpectEnd::TimedOut),
+                    () = sleep_until(until) => {
+                        return all(ended.map_or(ExpectEnd::TimedOut, ExpectEnd::Ended));
+                    }
                 };
                 if let Some((which, range)) = found {
                     let output = self.take(at + range.end as u64, ExpectEnd::Matched(which));
@@ -295,4 +297,32 @@ fn take(
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn without_time_the_end_is_seen_all_the_same() {
+        let mut state = ProgramState::new(1000, false);
+        state.end = Some(ProgramEnd::Exited(0));
+        let connection = ProgramConnection {
+            state: watch::Sender::new(state),
+            requests: mpsc::unbounded_channel().0,
+            task: tokio::spawn(async {}),
+        };
+        for patterns in [&[][..], &["x"]] {
+            for _ in 0..500 {
+                let wanted = Expectation {
+                    patterns,
+                    quiet: None,
+                    limit: Duration::ZERO,
+                };
+                let expected = connection.expect(&wanted, &Stop::never()).await;
+                let end = ExpectEnd::Ended(ProgramEnd::Exited(0));
+                assert_eq!(expected.unwrap().0.end, end, "{patterns:?}");
+            }
+        }
+    }
 }
