@@ -179,7 +179,7 @@ impl<'a> AttendedEntry<'a> {
             is_given_up: false,
         });
         let is_idle = attended.is_idle;
-        // Before the thread wakes, which locks the list.
+        // Unlocked first: the woken thread locks the list at once.
         drop(attended);
         if is_idle {
             BEGUN.notify_one();

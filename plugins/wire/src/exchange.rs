@@ -57,12 +57,11 @@ impl<F: Format> Exchange<F> {
         if let Some(error) = self.assembly.error() {
             return Err(context.refused_in_json(error, self.assembly.usage()));
         }
-        let is_success = (200..300).contains(&self.status);
-        if is_success && self.body.is_stream() {
+        if self.body.is_stream() {
             return stream_reply(&context, self.assembly, &self.body, history_len);
         }
         let text = whole_characters(String::from_utf8_lossy(self.body.bytes()));
-        if !is_success {
+        if !(200..300).contains(&self.status) {
             return Err(match serde_json::from_str::<Value>(&text) {
                 Ok(body) => context.refused_in_json(&body, &Value::Null),
                 Err(_) => context.refused_in_text(&text),

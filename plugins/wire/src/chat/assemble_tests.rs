@@ -282,6 +282,18 @@ fn streams_with_texts_and_calls_only_are_read_without_values() {
         (json!([{"delta": {"reasoning_content": "r"}}]), true),
         (json!([{"delta": {"reasoning": "r"}}]), false),
         (
+            json!([{"delta": {"reasoning": null}, "native_finish_reason": null, "matched_stop": null}]),
+            true,
+        ),
+        (
+            json!([{"delta": [null, "x", null, null, null, null, null]}]),
+            false,
+        ),
+        (
+            json!([[0, {"content": "a"}, "stop", null, null, null, null, null]]),
+            false,
+        ),
+        (
             json!([{"delta": {"content": [{"type": "text", "text": "a"}]}}]),
             false,
         ),
@@ -315,6 +327,7 @@ fn streams_with_texts_and_calls_only_are_read_without_values() {
         r#"{"choices": [{"delta": {}}], "choices": []}"#,
         r#"{"choices": []} {}"#,
         r#"{"choices": [], "usage": 1}"#,
+        r#"{"model": "m", "model": "n", "choices": []}"#,
         "[]",
         "",
     ] {

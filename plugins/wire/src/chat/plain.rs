@@ -84,12 +84,36 @@ impl Visitor<'_> for ScalarVisitor {
     }
 }
 
+/// An object. Derived types alone would also take a list, of their fields' values.
+#[derive(Default)]
+pub(super) struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(std::marker::PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(std::marker::PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(serde::de::value::MapAccessDeserializer::new(map)).map(Object)
+    }
+}
+
 /// A completion. Values of other keys are not skipped: they may be what a [`Value`] can't hold (deep lists, numbers
 /// that are too large), and the response as a whole has to be one.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Completion {
-    choices: Vec<Choice>,
+    choices: Vec<Object<Choice>>,
     model: Option<String>,
     usage: Option<Value>,
     #[serde(rename = "id")]
@@ -115,7 +139,7 @@ struct Completion {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Choice {
-    message: Answer,
+    message: Object<Answer>,
     finish_reason: Option<String>,
     #[serde(rename = "index")]
     _index: Option<Scalar>,
@@ -138,7 +162,7 @@ struct Answer {
     #[serde(rename = "role")]
     _role: Option<Scalar>,
     content: Option<String>,
-    tool_calls: Option<Vec<Call>>,
+    tool_calls: Option<Vec<Object<Call>>>,
     #[serde(rename = "refusal")]
     _refusal: Nothing,
     #[serde(rename = "annotations")]
@@ -162,7 +186,7 @@ pub(super) struct Call {
     #[serde(rename = "type")]
     _type: Option<Scalar>,
     #[serde(default)]
-    pub function: Function,
+    pub function: Object<Function>,
 }
 
 #[derive(Default, Deserialize)]
@@ -180,17 +204,18 @@ pub(super) fn id_of_call(history_len: usize, index: usize) -> String {
 /// The reply in a `chat.completion` object, as [`super::response::reply`] makes it, without the response itself. None
 /// if the completion has anything else than texts and calls.
 pub(super) fn reply(completion: &str, history_len: usize) -> Option<Reply> {
-    let completion: Completion = serde_json::from_str(completion).ok()?;
-    let choice = completion.choices.into_iter().next()?;
-    let calls = choice.message.tool_calls.unwrap_or_default();
-    let calls = calls.into_iter().map(|call| ToolCall {
+    let Object(completion): Object<Completion> = serde_json::from_str(completion).ok()?;
+    let Object(choice) = completion.choices.into_iter().next()?;
+    let Object(message) = choice.message;
+    let calls = message.tool_calls.unwrap_or_default();
+    let calls = calls.into_iter().map(|Object(call)| ToolCall {
         id: call.id.unwrap_or_default(),
-        name: call.function.name.unwrap_or_default(),
-        arguments: call.function.arguments.unwrap_or_default(),
+        name: call.function.0.name.unwrap_or_default(),
+        arguments: call.function.0.arguments.unwrap_or_default(),
         extra: None,
     });
     Some(reply_of(PlainReply {
-        content: choice.message.content,
+        content: message.content,
         calls: calls.collect(),
         finish_reason: choice.finish_reason.unwrap_or_default(),
         model: completion.model.unwrap_or_default(),

@@ -251,6 +251,8 @@ fn replies_with_texts_and_calls_only_are_read_without_a_value() {
     for text in [
         deep.as_str(),
         r#"{"choices": [{"message": {}}], "created": 1e999}"#,
+        r#"{"choices": [[{"content": "a"}, "stop", 0, null, null, null, null, null]]}"#,
+        r#"{"choices": [{"message": {"tool_calls": [{"id": "a", "function": ["bash", "{}"]}]}}]}"#,
         r#"{"choices": [{"message": {"role": {}}}]}"#,
         r#"{"choices": [{"message": {}}], "new": 1}"#,
         r#"{"choices": [{"message": {}, "new": 1}]}"#,

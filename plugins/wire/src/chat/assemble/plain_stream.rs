@@ -9,7 +9,9 @@ use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::super::plain::{Call as CallPiece, Nothing, PlainCall, PlainReply, Scalar, reply_of};
+use super::super::plain::{
+    Call as CallPiece, Nothing, Object, PlainCall, PlainReply, Scalar, reply_of,
+};
 use super::{Assembly, Call, merge};
 use crate::json::{show, text};
 
@@ -26,7 +28,7 @@ struct Chunk {
 #[serde(deny_unknown_fields)]
 struct ChunkChoice {
     index: Option<u64>,
-    delta: ChunkDelta,
+    delta: Object<ChunkDelta>,
     finish_reason: Option<String>,
     #[serde(rename = "logprobs")]
     _logprobs: Nothing,
@@ -34,6 +36,10 @@ struct ChunkChoice {
     _stop_reason: Nothing,
     #[serde(rename = "token_ids")]
     _token_ids: Nothing,
+    #[serde(rename = "native_finish_reason")]
+    _native_finish_reason: Nothing,
+    #[serde(rename = "matched_stop")]
+    _matched_stop: Nothing,
 }
 
 #[derive(Deserialize)]
@@ -43,11 +49,13 @@ struct ChunkDelta {
     _role: Option<Scalar>,
     content: Option<String>,
     reasoning_content: Option<String>,
-    tool_calls: Option<Vec<CallPiece>>,
+    tool_calls: Option<Vec<Object<CallPiece>>>,
     #[serde(rename = "refusal")]
     _refusal: Nothing,
     #[serde(rename = "function_call")]
     _function_call: Nothing,
+    #[serde(rename = "reasoning")]
+    _reasoning: Nothing,
 }
 
 /// The chunk in `data`. The keys of `known` are skipped: every chunk repeats the id, the model and so on.
@@ -73,8 +81,8 @@ impl<'de> Visitor<'de> for ChunkVisitor<'_> {
         while let Some(key) = map.next_key::<&str>()? {
             match key {
                 "choices" if chunk.choice.is_none() => {
-                    let mut choices: Vec<ChunkChoice> = map.next_value()?;
-                    chunk.choice = choices.pop();
+                    let mut choices: Vec<Object<ChunkChoice>> = map.next_value()?;
+                    chunk.choice = choices.pop().map(|Object(choice)| choice);
                     let index = chunk.choice.as_ref().and_then(|choice| choice.index);
                     if !choices.is_empty() || index.is_some_and(|index| index > 0) {
                         return Err(other());
@@ -88,14 +96,15 @@ impl<'de> Visitor<'de> for ChunkVisitor<'_> {
                 "usage" => chunk.usage = map.next_value()?,
                 // Errors, and Groq's usage, which comes in a later chunk.
                 "choices" | "error" | "x_groq" => return Err(other()),
-                // Few keys: comparing them takes less time than computing a hash.
-                known if self.0.keys().any(|it| it == known) => {
+                // Few keys: comparing them takes less time than computing a hash. The value is not checked: the
+                // response has the first one.
+                known if self.0.keys().take(16).any(|it| it == known) => {
                     map.next_value::<IgnoredAny>()?;
                 }
                 _ => {
                     let value: Value = map.next_value()?;
-                    if !value.is_null() {
-                        chunk.top.entry(key).or_insert(value);
+                    if chunk.top.insert(key.to_owned(), value).is_some() {
+                        return Err(other());
                     }
                 }
             }
@@ -107,15 +116,19 @@ impl<'de> Visitor<'de> for ChunkVisitor<'_> {
 impl Assembly {
     /// Takes a chunk; false if it has anything else than texts and calls.
     pub(super) fn take_plain(&mut self, data: &str, deltas: &mut Vec<Delta>) -> bool {
-        let Some(mut chunk) = chunk(data, &self.top) else {
+        let Some(chunk) = chunk(data, &self.top) else {
             return false;
         };
-        self.top.append(&mut chunk.top);
+        for (key, value) in chunk.top {
+            if !value.is_null() {
+                self.top.entry(key).or_insert(value);
+            }
+        }
         if let Some(usage) = chunk.usage {
             self.usage = Value::Object(usage);
         }
         let Some(ChunkChoice {
-            delta,
+            delta: Object(delta),
             finish_reason,
             ..
         }) = chunk.choice
@@ -126,6 +139,7 @@ impl Assembly {
         if let Some(reason) = finish_reason {
             self.finish_reason = Some(Value::String(reason));
         }
+        // Reasoning first, also if a chunk has it after the text that it led to.
         if let Some(piece) = delta.reasoning_content {
             show(deltas, "reasoning", &piece);
             merge(&mut self.vendor, "reasoning_content", Value::String(piece));
@@ -133,9 +147,9 @@ impl Assembly {
         if let Some(piece) = delta.content {
             self.take_text(&piece, deltas);
         }
-        for call in delta.tool_calls.unwrap_or_default() {
-            let name = call.function.name.unwrap_or_default();
-            let arguments = call.function.arguments.unwrap_or_default();
+        for Object(call) in delta.tool_calls.unwrap_or_default() {
+            let name = call.function.0.name.unwrap_or_default();
+            let arguments = call.function.0.arguments.unwrap_or_default();
             let id = call.id.unwrap_or_default();
             self.take_piece(call.index, id, &name, &arguments);
             show(deltas, "tool-call", &arguments);
