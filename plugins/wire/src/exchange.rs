@@ -126,7 +126,6 @@ fn whole_reply<F: Format>(
         )));
     }
     if let Some(mut reply) = F::plain_reply(text, history_len) {
-        reply.response = Some(text.to_owned());
         reply.extra = context.format.server().report.extra();
         return Ok(reply);
     }

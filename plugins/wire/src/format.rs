@@ -48,7 +48,7 @@ pub trait Format: Sized {
     /// without one: they are the same on every instance, and unique in a conversation.
     fn reply(&self, response: &Value, verbatim: String, history_len: usize) -> Option<Reply>;
 
-    /// The same answer, without the text of the response, if it can be parsed without a [`Value`].
+    /// The same reply, if it can be made without a [`Value`] of the response.
     fn plain_reply(_response: &str, _history_len: usize) -> Option<Reply> {
         None
     }
@@ -107,7 +107,7 @@ pub trait Assembly: Default {
     /// Whether the server has sent the end of the answer.
     fn is_complete(&self) -> bool;
 
-    /// The reply with its response, if it can be made without a [`Value`] of the response.
+    /// The reply, if it can be made without a [`Value`] of the response.
     fn plain_reply(&self, _history_len: usize) -> Option<Reply> {
         None
     }

@@ -87,7 +87,7 @@ fn encode(messages: Vec<Message>, is_router: bool) -> Vec<Value> {
     let is_responses = messages.iter().any(responses::is_from_api);
     // The memory of each message is freed as soon as it was encoded.
     let messages = messages.into_iter().map(|message| match is_responses {
-        true => responses::encode(&message, is_router),
+        true => responses::encode(message, is_router),
         false => chat::encode(message),
     });
     messages.collect()

@@ -2,13 +2,16 @@
 //! as long.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use mswea_sdk::types::{ContentPart, Message, Reply, ToolCall};
-use serde::de::{Deserializer, IgnoredAny, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::usage::usage;
+use crate::json::text;
 
 /// A call, as it is written.
 #[derive(Serialize)]
@@ -35,14 +38,14 @@ impl<'a> PlainCall<'a> {
 }
 
 /// Null, or no value.
-pub(super) type Nothing = Option<Never>;
+type Nothing = Option<Never>;
 
 /// A type without values.
 #[derive(Deserialize)]
-pub(super) enum Never {}
+enum Never {}
 
 /// A text, a number, a truth value or null, which is not used.
-pub(super) struct Scalar;
+struct Scalar;
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -90,11 +93,11 @@ pub(super) struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ObjectVisitor(std::marker::PhantomData))
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
     }
 }
 
-struct ObjectVisitor<T>(std::marker::PhantomData<T>);
+struct ObjectVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     type Value = Object<T>;
@@ -103,78 +106,63 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
         f.write_str("an object")
     }
 
-    fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        T::deserialize(serde::de::value::MapAccessDeserializer::new(map)).map(Object)
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
     }
 }
 
-/// A completion. Values of other keys are not skipped: they may be what a [`Value`] can't hold (deep lists, numbers
-/// that are too large), and the response as a whole has to be one.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Completion {
-    choices: Vec<Object<Choice>>,
-    model: Option<String>,
-    usage: Option<Value>,
-    #[serde(rename = "id")]
-    _id: Option<Scalar>,
-    #[serde(rename = "object")]
-    _object: Option<Scalar>,
-    #[serde(rename = "created")]
-    _created: Option<Scalar>,
-    #[serde(rename = "system_fingerprint")]
-    _system_fingerprint: Option<Scalar>,
-    #[serde(rename = "service_tier")]
-    _service_tier: Option<Scalar>,
-    #[serde(rename = "provider")]
-    _provider: Option<Scalar>,
-    #[serde(rename = "prompt_logprobs")]
-    _prompt_logprobs: Nothing,
-    #[serde(rename = "prompt_token_ids")]
-    _prompt_token_ids: Nothing,
-    #[serde(rename = "kv_transfer_params")]
-    _kv_transfer_params: Nothing,
+/// A completion, or a chunk of one.
+#[derive(Default)]
+pub(super) struct Completion {
+    /// Its keys other than these, which are not known yet. They are values, because the response as a whole has to be
+    /// one.
+    pub top: Map<String, Value>,
+    pub choice: Option<Choice>,
+    pub usage: Option<Map<String, Value>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Choice {
-    message: Object<Answer>,
-    finish_reason: Option<String>,
-    #[serde(rename = "index")]
-    _index: Option<Scalar>,
-    #[serde(rename = "native_finish_reason")]
-    _native_finish_reason: Option<Scalar>,
+pub(super) struct Choice {
+    index: Option<u64>,
+    /// In a completion.
+    pub message: Option<Object<Answer>>,
+    /// In a chunk.
+    pub delta: Option<Object<Answer>>,
+    pub finish_reason: Option<String>,
     #[serde(rename = "error")]
     _error: Nothing,
     #[serde(rename = "logprobs")]
     _logprobs: Nothing,
+    #[serde(rename = "matched_stop")]
+    _matched_stop: Nothing,
+    #[serde(rename = "native_finish_reason")]
+    _native_finish_reason: Nothing,
     #[serde(rename = "stop_reason")]
     _stop_reason: Nothing,
     #[serde(rename = "token_ids")]
     _token_ids: Nothing,
 }
 
-/// The keys of a message. A server may list further ones that it has no value for.
+/// A message, or a part of one. A server may list further keys that it has no value for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Answer {
+pub(super) struct Answer {
     #[serde(rename = "role")]
     _role: Option<Scalar>,
-    content: Option<String>,
-    tool_calls: Option<Vec<Object<Call>>>,
-    #[serde(rename = "refusal")]
-    _refusal: Nothing,
-    #[serde(rename = "annotations")]
-    _annotations: Option<[IgnoredAny; 0]>,
+    pub content: Option<String>,
+    pub reasoning_content: Option<String>,
+    pub tool_calls: Option<Vec<Object<Call>>>,
+    /// An empty list.
+    pub annotations: Option<[IgnoredAny; 0]>,
     #[serde(rename = "audio")]
     _audio: Nothing,
     #[serde(rename = "function_call")]
     _function_call: Nothing,
-    #[serde(rename = "reasoning_content")]
-    _reasoning_content: Nothing,
     #[serde(rename = "reasoning")]
     _reasoning: Nothing,
+    #[serde(rename = "refusal")]
+    _refusal: Nothing,
 }
 
 /// A call, or a piece of one.
@@ -201,12 +189,78 @@ pub(super) fn id_of_call(history_len: usize, index: usize) -> String {
     format!("call_{history_len}_{index}")
 }
 
-/// The reply in a `chat.completion` object, as [`super::response::reply`] makes it, without the response itself. None
-/// if the completion has anything else than texts and calls.
-pub(super) fn reply(completion: &str, history_len: usize) -> Option<Reply> {
-    let Object(completion): Object<Completion> = serde_json::from_str(completion).ok()?;
-    let Object(choice) = completion.choices.into_iter().next()?;
-    let Object(message) = choice.message;
+/// The completion, or the chunk, in `data`; None if it has anything else than texts and calls. The keys of `known` are
+/// skipped: every chunk repeats the id, the model and so on.
+pub(super) fn completion(data: &str, known: &Map<String, Value>) -> Option<Completion> {
+    let mut reader = serde_json::Deserializer::from_str(data);
+    let completion = reader.deserialize_map(CompletionVisitor(known)).ok()?;
+    reader.end().ok()?;
+    Some(completion)
+}
+
+struct CompletionVisitor<'a>(&'a Map<String, Value>);
+
+impl<'de> Visitor<'de> for CompletionVisitor<'_> {
+    type Value = Completion;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a completion with texts and calls only")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Completion, A::Error> {
+        let other = || A::Error::custom("something else");
+        let mut completion = Completion::default();
+        while let Some(key) = map.next_key::<&str>()? {
+            match key {
+                "choices" if completion.choice.is_none() => {
+                    let mut choices: Vec<Object<Choice>> = map.next_value()?;
+                    completion.choice = choices.pop().map(|Object(choice)| choice);
+                    let index = completion.choice.as_ref().and_then(|choice| choice.index);
+                    if !choices.is_empty() || index.is_some_and(|index| index > 0) {
+                        return Err(other());
+                    }
+                }
+                "object" => {
+                    if map.next_value::<&str>()? == "error" {
+                        return Err(other());
+                    }
+                }
+                "usage" => completion.usage = map.next_value()?,
+                // Errors, and Groq's usage, which comes in a later chunk.
+                "choices" | "error" | "x_groq" => return Err(other()),
+                // Few keys: comparing them takes less time than computing a hash. The value is not checked: the
+                // response has the first one.
+                known if self.0.keys().take(16).any(|it| it == known) => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+                _ => {
+                    let value: Value = map.next_value()?;
+                    if completion.top.insert(key.to_owned(), value).is_some() {
+                        return Err(other());
+                    }
+                }
+            }
+        }
+        Ok(completion)
+    }
+}
+
+/// The reply in a `chat.completion` object, as [`super::response::reply`] makes it. None if the completion has anything
+/// else than texts and calls.
+pub(super) fn reply(response: &str, history_len: usize) -> Option<Reply> {
+    let Completion { top, choice, usage } = completion(response, &Map::new())?;
+    let Choice {
+        message: Some(Object(message)),
+        delta: None,
+        finish_reason,
+        ..
+    } = choice?
+    else {
+        return None;
+    };
+    if message.reasoning_content.is_some() {
+        return None;
+    }
     let calls = message.tool_calls.unwrap_or_default();
     let calls = calls.into_iter().map(|Object(call)| ToolCall {
         id: call.id.unwrap_or_default(),
@@ -214,12 +268,14 @@ pub(super) fn reply(completion: &str, history_len: usize) -> Option<Reply> {
         arguments: call.function.0.arguments.unwrap_or_default(),
         extra: None,
     });
+    let usage = usage.map(Value::Object);
     Some(reply_of(PlainReply {
         content: message.content,
         calls: calls.collect(),
-        finish_reason: choice.finish_reason.unwrap_or_default(),
-        model: completion.model.unwrap_or_default(),
-        usage: completion.usage.as_ref(),
+        finish_reason: finish_reason.unwrap_or_default(),
+        model: text(top.get("model")).to_owned(),
+        usage: usage.as_ref(),
+        response: response.to_owned(),
         history_len,
     }))
 }
@@ -231,10 +287,11 @@ pub(super) struct PlainReply<'a> {
     pub finish_reason: String,
     pub model: String,
     pub usage: Option<&'a Value>,
+    pub response: String,
     pub history_len: usize,
 }
 
-/// The reply with these parts, without the response.
+/// The reply with these parts.
 pub(super) fn reply_of(mut parts: PlainReply<'_>) -> Reply {
     if parts.finish_reason == "stop" && !parts.calls.is_empty() {
         "tool_calls".clone_into(&mut parts.finish_reason);
@@ -255,7 +312,7 @@ pub(super) fn reply_of(mut parts: PlainReply<'_>) -> Reply {
         finish_reason: parts.finish_reason,
         usage: parts.usage.and_then(usage),
         model: parts.model,
-        response: None,
+        response: Some(parts.response),
         extra: None,
     }
 }

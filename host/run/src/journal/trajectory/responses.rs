@@ -27,20 +27,20 @@ pub(super) fn is_from_api(message: &Message) -> bool {
 }
 
 /// Encodes a message of a run over the API for the trajectory.
-pub(super) fn encode(message: &Message, is_router: bool) -> Value {
+pub(super) fn encode(message: Message, is_router: bool) -> Value {
     let says = |key: &str| message.extra.contains_key(key);
     let interrupt = message.extra.get("interrupt_type");
     let is_item = match (message.role.as_str(), &message.tool_call_id) {
-        ("assistant", _) if is_from_api(message) => return encode_reply(message),
+        ("assistant", _) if is_from_api(&message) => return encode_reply(message),
         ("tool", Some(id)) => {
             let mut extra = message.extra.clone();
             extra.shift_remove(CONTENT_LIST);
-            chat::keep_foreign(message, &mut extra, |_, _| false);
+            chat::keep_foreign(&message, &mut extra, |_, _| false);
             return json!({
                 "extra": extra,
                 "type": "function_call_output",
                 "call_id": id,
-                "output": content(message, false),
+                "output": content(&message, false),
             });
         }
         // The output of a user's command answers no call.
@@ -52,9 +52,9 @@ pub(super) fn encode(message: &Message, is_router: bool) -> Value {
         _ => false,
     };
     if is_item {
-        encode_item(message)
+        encode_item(&message)
     } else {
-        chat::encode(message.clone())
+        chat::encode(message)
     }
 }
 
@@ -76,12 +76,12 @@ fn encode_item(message: &Message) -> Value {
     out.into()
 }
 
-fn encode_reply(message: &Message) -> Value {
-    let mut extra = message.extra.clone();
-    extra.shift_remove(CONTENT_LIST);
-    let Some(Value::Object(mut out)) = extra.shift_remove("response") else {
-        return chat::encode(message.clone());
+fn encode_reply(mut message: Message) -> Value {
+    let Some(Value::Object(mut out)) = message.extra.shift_remove("response") else {
+        return chat::encode(message);
     };
+    let mut extra = std::mem::take(&mut message.extra);
+    extra.shift_remove(CONTENT_LIST);
     // A call without an id of the server gets the id of this host, which its observation has.
     let is_call = |item: &&mut Value| item["type"] == "function_call";
     let items = out.get_mut("output").and_then(Value::as_array_mut);
@@ -95,7 +95,7 @@ fn encode_reply(message: &Message) -> Value {
             item["call_id"] = call.id.as_str().into();
         }
     }
-    chat::keep_foreign(message, &mut extra, |format, _| format == FORMAT);
+    chat::keep_foreign(&message, &mut extra, |format, _| format == FORMAT);
     out.shift_remove("extra");
     out.insert("extra".into(), extra.into());
     out.into()

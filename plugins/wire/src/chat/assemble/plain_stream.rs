@@ -1,138 +1,42 @@
 //! Streams with texts and calls only, as most are: read and assembled without a [`Value`] where possible, which takes
 //! several times as long.
 
-use std::fmt;
-
 use mswea_sdk::adapter::Delta;
 use mswea_sdk::types::{Reply, ToolCall};
-use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::super::plain::{
-    Call as CallPiece, Nothing, Object, PlainCall, PlainReply, Scalar, reply_of,
+    Choice, Completion, Object, PlainCall, PlainReply, completion, reply_of,
 };
 use super::{Assembly, Call, merge};
 use crate::json::{show, text};
 
-/// A part of a stream.
-#[derive(Default)]
-struct Chunk {
-    /// Its own keys that are not known yet.
-    top: Map<String, Value>,
-    choice: Option<ChunkChoice>,
-    usage: Option<Map<String, Value>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ChunkChoice {
-    index: Option<u64>,
-    delta: Object<ChunkDelta>,
-    finish_reason: Option<String>,
-    #[serde(rename = "logprobs")]
-    _logprobs: Nothing,
-    #[serde(rename = "stop_reason")]
-    _stop_reason: Nothing,
-    #[serde(rename = "token_ids")]
-    _token_ids: Nothing,
-    #[serde(rename = "native_finish_reason")]
-    _native_finish_reason: Nothing,
-    #[serde(rename = "matched_stop")]
-    _matched_stop: Nothing,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ChunkDelta {
-    #[serde(rename = "role")]
-    _role: Option<Scalar>,
-    content: Option<String>,
-    reasoning_content: Option<String>,
-    tool_calls: Option<Vec<Object<CallPiece>>>,
-    #[serde(rename = "refusal")]
-    _refusal: Nothing,
-    #[serde(rename = "function_call")]
-    _function_call: Nothing,
-    #[serde(rename = "reasoning")]
-    _reasoning: Nothing,
-}
-
-/// The chunk in `data`. The keys of `known` are skipped: every chunk repeats the id, the model and so on.
-fn chunk(data: &str, known: &Map<String, Value>) -> Option<Chunk> {
-    let mut reader = serde_json::Deserializer::from_str(data);
-    let chunk = reader.deserialize_map(ChunkVisitor(known)).ok()?;
-    reader.end().ok()?;
-    Some(chunk)
-}
-
-struct ChunkVisitor<'a>(&'a Map<String, Value>);
-
-impl<'de> Visitor<'de> for ChunkVisitor<'_> {
-    type Value = Chunk;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a chunk with texts and calls only")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Chunk, A::Error> {
-        let other = || A::Error::custom("something else");
-        let mut chunk = Chunk::default();
-        while let Some(key) = map.next_key::<&str>()? {
-            match key {
-                "choices" if chunk.choice.is_none() => {
-                    let mut choices: Vec<Object<ChunkChoice>> = map.next_value()?;
-                    chunk.choice = choices.pop().map(|Object(choice)| choice);
-                    let index = chunk.choice.as_ref().and_then(|choice| choice.index);
-                    if !choices.is_empty() || index.is_some_and(|index| index > 0) {
-                        return Err(other());
-                    }
-                }
-                "object" => {
-                    if map.next_value::<&str>()? == "error" {
-                        return Err(other());
-                    }
-                }
-                "usage" => chunk.usage = map.next_value()?,
-                // Errors, and Groq's usage, which comes in a later chunk.
-                "choices" | "error" | "x_groq" => return Err(other()),
-                // Few keys: comparing them takes less time than computing a hash. The value is not checked: the
-                // response has the first one.
-                known if self.0.keys().take(16).any(|it| it == known) => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-                _ => {
-                    let value: Value = map.next_value()?;
-                    if chunk.top.insert(key.to_owned(), value).is_some() {
-                        return Err(other());
-                    }
-                }
-            }
-        }
-        Ok(chunk)
-    }
-}
-
 impl Assembly {
     /// Takes a chunk; false if it has anything else than texts and calls.
     pub(super) fn take_plain(&mut self, data: &str, deltas: &mut Vec<Delta>) -> bool {
-        let Some(chunk) = chunk(data, &self.top) else {
+        let Some(Completion { top, choice, usage }) = completion(data, &self.top) else {
             return false;
         };
-        for (key, value) in chunk.top {
+        let delta = match choice {
+            None => None,
+            Some(Choice {
+                message: None,
+                delta: Some(Object(delta)),
+                finish_reason,
+                ..
+            }) if delta.annotations.is_none() => Some((delta, finish_reason)),
+            Some(_) => return false,
+        };
+        for (key, value) in top {
             if !value.is_null() {
                 self.top.entry(key).or_insert(value);
             }
         }
-        if let Some(usage) = chunk.usage {
+        if let Some(usage) = usage {
             self.usage = Value::Object(usage);
         }
-        let Some(ChunkChoice {
-            delta: Object(delta),
-            finish_reason,
-            ..
-        }) = chunk.choice
-        else {
+        let Some((delta, finish_reason)) = delta else {
             return true;
         };
         self.has_choice = true;
@@ -170,16 +74,15 @@ impl Assembly {
             arguments: call.arguments.clone(),
             extra: None,
         });
-        let mut reply = reply_of(PlainReply {
+        Some(reply_of(PlainReply {
             content: self.content.clone(),
             calls: calls.collect(),
             finish_reason: text(self.finish_reason.as_ref()).to_owned(),
             model: text(self.top.get("model")).to_owned(),
             usage: Some(&self.usage),
+            response: serde_json::to_string(&Response::of(self)).ok()?,
             history_len,
-        });
-        reply.response = serde_json::to_string(&Response::of(self)).ok();
-        Some(reply)
+        }))
     }
 }
 
