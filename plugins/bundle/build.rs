@@ -1,4 +1,4 @@
-//! Builds the first-party plugins in one nested cargo call and embeds them.
+//! Builds the first-party plugins in nested cargo calls, one for each profile, and embeds them.
 //! `MSWEA_BUNDLED_PLUGINS=DIR` takes prebuilt ones instead (`DIR/parsers/text_regex.wasm`).
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a build script talks to Cargo by printing
 
@@ -18,11 +18,24 @@ use sha2::{Digest as _, Sha256};
 const TARGET: &str = "wasm32-wasip2";
 const FOLDERS: [&str; 5] = ["models", "parsers", "formatters", "history", "policies"];
 
+/// The plugins that most runs have in every step; they are built for speed.
+const FAST: [&str; 4] = ["openai", "toolcall", "jinja", "last_n_observations"];
+
 struct Plugin {
     folder: &'static str,
     name: String,
     package: String,
     variants: Vec<Variant>,
+}
+
+impl Plugin {
+    /// The profile of `Cargo.toml` that it is built with.
+    fn profile(&self) -> &'static str {
+        match FAST.contains(&&*self.name) {
+            true => "fast-plugin",
+            false => "plugin",
+        }
+    }
 }
 
 /// A name under which the plugin is also offered, with a config of its own.
@@ -136,27 +149,27 @@ fn take_prebuilt(folder: &Path, plugins: &[Plugin]) -> Result<Vec<PathBuf>> {
 
 fn build(root: &Path, target: &Path, plugins: &[Plugin]) -> Result<Vec<PathBuf>> {
     let nested = target.join("plugins-build");
-    let packages: Vec<&str> = plugins.iter().map(|plugin| &*plugin.package).collect();
-    Nested {
-        root,
-        target_dir: &nested,
-        triple: TARGET,
-        profile: "plugin",
-        flags: &["-Ctarget-feature=+simd128"],
-        variables: &[],
-        what: "the plugins",
-        instead: "MSWEA_BUNDLED_PLUGINS=DIR takes prebuilt ones",
+    for profile in ["plugin", "fast-plugin"] {
+        let packages = plugins.iter().filter(|plugin| plugin.profile() == profile);
+        let packages: Vec<&str> = packages.map(|plugin| &*plugin.package).collect();
+        Nested {
+            root,
+            target_dir: &nested,
+            triple: TARGET,
+            profile,
+            flags: &["-Ctarget-feature=+simd128"],
+            variables: &[],
+            what: "the plugins",
+            instead: "MSWEA_BUNDLED_PLUGINS=DIR takes prebuilt ones",
+        }
+        .build(&packages)?;
     }
-    .build(&packages)?;
-    Ok(plugins
-        .iter()
-        .map(|plugin| {
-            nested
-                .join(TARGET)
-                .join("plugin")
-                .join(format!("{}.wasm", plugin.name))
-        })
-        .collect())
+    let folder = nested.join(TARGET);
+    let built = |plugin: &Plugin| {
+        let file = format!("{}.wasm", plugin.name);
+        folder.join(plugin.profile()).join(file)
+    };
+    Ok(plugins.iter().map(built).collect())
 }
 
 fn embed(out: &Path, target: &Path, plugins: &[Plugin], built: &[PathBuf]) -> Result<()> {
