@@ -105,6 +105,26 @@ fn the_same_processors_and_policies_send_the_same_requests() {
 }
 
 #[test]
+fn another_model_and_another_parser_go_on_from_the_same_steps() {
+    let server = server();
+    let first = Host::new().server(&server).task("count").run().expect(0);
+    let before = server.requests()[2].json();
+    fs::write(first.dir.join("log"), "1\n2\n").unwrap();
+    let submit = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; cat log";
+    let fenced = format!("I am done.\n\n```mswea_bash_command\n{submit}\n```");
+    let other = Server::start(Scenario::new([Turn::text(fenced)]));
+    let forked = fork(&first, "2").arg("--no-workspace");
+    let forked = forked.args(["--base-url", &other.url(), "-m", "local/other"]);
+    let forked = forked.args(["--plugin", "text_regex"]).run().expect(0);
+    assert_eq!(forked.stdout, "1\n2\n");
+    let sent = other.requests().remove(0).json();
+    assert_eq!(sent["model"], json!("other"));
+    assert_eq!(sent["messages"], before["messages"]);
+    // That parser reads no calls, so no tools are offered.
+    assert!(before.get("tools").is_some() && sent.get("tools").is_none());
+}
+
+#[test]
 fn a_run_of_mini_swe_agent_is_forked() {
     for (name, at) in [
         ("toolcall_several", 1),

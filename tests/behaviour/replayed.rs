@@ -144,6 +144,19 @@ fn another_parser_goes_as_far_as_it_can() {
     assert!(other.stdout.contains("differs"), "{other}");
 }
 
+#[test]
+fn another_formatter_and_another_processor_show_what_they_make_of_a_run() {
+    let run = recorded();
+    let formatter = ["--verify", "--plugin", "formatters/swe_agent"];
+    let other = replay(&run, &formatter).expect(1);
+    assert!(other.stdout.contains("differs"), "{other}");
+    // A processor changes what a model would get, and not the messages.
+    let n = "plugins.last_n_observations.config.n=1";
+    let processor = ["--verify", "--plugin", "last_n_observations", "-c", n];
+    let same = replay(&run, &processor).expect(0);
+    assert!(same.stdout.ends_with("are the same\n"), "{same}");
+}
+
 const SUBMIT: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo done";
 
 fn call(command: &str) -> Turn {

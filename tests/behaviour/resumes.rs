@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use scripted_server::{Scenario, Server, Turn};
+use scripted_server::{Fault, Scenario, Server, Turn};
 use serde_json::{Value, json};
 
 use crate::host::{Host, Signal};
@@ -104,6 +104,34 @@ fn after_an_error_the_query_is_asked_again() {
     assert_eq!(done.stdout, "1\n2\n");
     let sent = server.requests();
     assert_eq!(sent[1].body, sent[2].body);
+}
+
+#[test]
+fn after_a_lost_network_at_another_address_with_another_model() {
+    let turns = [
+        Turn::commands(&["echo 1 >>log"]),
+        Turn::fault(Fault::HangUp),
+    ];
+    let lost = Server::start(Scenario::new(turns));
+    let first = Host::new().server(&lost).task("count");
+    let first = first.args(["-c", "model.network_retries=0"]);
+    let first = first.run().expect(5);
+    assert_eq!(log(&first), "1\n");
+    let asked = lost.requests().remove(1).json();
+    // Nobody listens at the recorded address any more.
+    drop(lost);
+    resume(&first).run().expect(5);
+    let server = server(2);
+    let there = ["--base-url", &server.url(), "-m", "local/other"];
+    let done = resume(&first).args(there).run().expect(0);
+    assert_eq!(done.stdout, "1\n2\n");
+    let sent = server.requests().remove(0).json();
+    assert_eq!(sent["messages"], asked["messages"]);
+    assert_eq!(
+        (&asked["model"], &sent["model"]),
+        (&json!("test"), &json!("other"))
+    );
+    done.nothing_left();
 }
 
 #[test]
