@@ -42,7 +42,7 @@ const FAREWELL: Duration = Duration::from_secs(8);
 /// before that, the server ends the session after its own time limit.
 #[derive(Debug)]
 pub(crate) struct RemoteSession {
-    link: Arc<Link>,
+    link: Arc<SharedLink>,
     carrying: AbortHandle,
     is_over: bool,
 }
@@ -95,7 +95,7 @@ impl LostSession {
 }
 
 #[derive(Debug)]
-struct Link {
+struct SharedLink {
     endpoint: Endpoint,
     id: String,
     /// How long a lost connection is retried.
@@ -139,7 +139,7 @@ impl RemoteSession {
         let id = opened["id"].as_str().ok_or_else(foreign)?.to_owned();
         let keep = opened["keep_seconds"].as_f64().ok_or_else(foreign)?;
         let keep = Duration::try_from_secs_f64(keep).map_err(|_| foreign())?;
-        let link = Arc::new(Link {
+        let link = Arc::new(SharedLink {
             endpoint: endpoint.clone(),
             id,
             again: again.min(keep),
@@ -236,7 +236,7 @@ impl Attempts {
     }
 }
 
-impl Link {
+impl SharedLink {
     async fn carry(self: Arc<Self>, stream: DuplexStream, connection: RemoteConnection) {
         let (mut from, mut to) = tokio::io::split(stream);
         let mut pending = BytesMut::new();

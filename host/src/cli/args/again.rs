@@ -30,7 +30,7 @@ new clone or container; at the end of a run it is made from the patch that the r
 (`workspace`), if the files have no other changes. `--no-workspace` uses it as it is.
 
 Example:
-  mswea-host fork out.traj.json --at 12 -m openai/gpt-5 -o other.traj.json";
+  mswea-host fork out.traj.json --at 12 --no-workspace -m openai/gpt-5 -o other.traj.json";
 
 /// The help of `continue`.
 pub(super) const CONTINUE: &str = "\
