@@ -64,7 +64,7 @@ impl Http {
 
     /// The pace of the provider that gets `request`.
     pub(super) fn pace(&self, request: &Prepared) -> Arc<ProviderPace> {
-        self.paces.of(&origin(&request.url))
+        self.paces.of(&request.origin)
     }
 
     /// Sends `request` and waits for the head of the response. `may_follow` tells whether a
@@ -76,27 +76,27 @@ impl Http {
         may_follow: &(dyn Fn(&Url) -> bool + Sync),
     ) -> Result<StartedResponse, RequestFault> {
         let start = Instant::now();
-        let mut url = request.url.clone();
+        let (mut url, mut at) = (request.url.clone(), request.origin.clone());
         for _ in 0..=MAX_REDIRECTS {
             let mut response = self.send_once(request, &url, settings, start).await?;
             let (status, headers) = (response.status(), response.headers());
             let target = target(status, headers, &url);
             let note = match target {
                 Some(target) if may_redirect(request, status, &url, &target, may_follow) => {
-                    tracing::debug!(from = %origin(&url), to = %origin(&target), "redirected");
-                    url = target;
+                    let to: Arc<str> = origin(&target).into();
+                    tracing::debug!(from = %at, to = %to, "redirected");
+                    (url, at) = (target, to);
                     continue;
                 }
                 Some(target) => Some(not_followed(status, &url, &target)),
                 None => None,
             };
-            let origin = origin(&url);
             let decoder = Decoder::of(headers);
             return Ok(StartedResponse {
                 status: status.as_u16(),
                 redirect: note,
-                decoder: decoder.map_err(|coding| fault::unknown_coding(&origin, &coding))?,
-                origin,
+                decoder: decoder.map_err(|coding| fault::unknown_coding(&at, &coding))?,
+                origin: at,
                 headers: std::mem::take(response.headers_mut()),
                 response,
                 ahead: None,
@@ -106,10 +106,7 @@ impl Http {
         }
         Err(RequestFault::new(
             ErrorClass::Network,
-            format!(
-                "`{}` redirected more than {MAX_REDIRECTS} times: check `--base-url`",
-                origin(&url)
-            ),
+            format!("`{at}` redirected more than {MAX_REDIRECTS} times: check `--base-url`"),
         )
         .if_address_is_right(0))
     }
@@ -235,8 +232,8 @@ impl Due {
 
 /// A response whose head has arrived.
 pub(super) struct StartedResponse {
-    /// Scheme, host and port of its URL.
-    pub origin: String,
+    /// [`origin`] of its URL.
+    pub origin: Arc<str>,
     pub status: u16,
     pub headers: HeaderMap,
     /// Why a redirect was not followed, if it is one.

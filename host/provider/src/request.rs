@@ -1,10 +1,13 @@
 //! Makes the request that is sent from the one that an adapter describes: validates it, checks the
 //! grants, and fills in the secrets.
 
+use std::sync::Arc;
+
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue as WireValue};
 use url::Url;
 
+use super::fault;
 use super::grants::Grants;
 use super::secrets::{Secret, Secrets};
 use mswea_core::{ErrorClass, HeaderValue, HttpRequest, ModelError, RequestBody};
@@ -31,26 +34,37 @@ const RESERVED: [&str; 13] = [
 pub(super) struct Prepared {
     pub method: Method,
     pub url: Url,
+    /// [`fault::origin`] of the URL.
+    pub origin: Arc<str>,
     pub headers: HeaderMap,
     pub body: RequestBody,
     /// Names of the secrets that it contains.
     pub secrets: Vec<String>,
 }
 
-/// The last URL that was parsed: an adapter makes most of its requests to the same one.
+/// A URL that the grants of one adapter allow.
+#[derive(Clone)]
+pub(super) struct GrantedUrl {
+    pub url: Url,
+    /// [`fault::origin`] of the URL.
+    pub origin: Arc<str>,
+}
+
+/// The last URL of an adapter that its grants have allowed: an adapter makes most of its requests to the same one.
 #[derive(Default)]
-pub(super) struct LastUrl(Option<(String, Url)>);
+pub(super) struct LastUrl(Option<(String, GrantedUrl)>);
 
 impl LastUrl {
-    fn parse(&mut self, text: &str) -> Result<Url, String> {
-        if let Some((known, url)) = &self.0
-            && known == text
-        {
-            return Ok(url.clone());
-        }
-        let url = parse_url(text)?;
-        self.0 = Some((text.to_owned(), url.clone()));
-        Ok(url)
+    fn known(&self, text: &str) -> Option<GrantedUrl> {
+        let (_, granted) = self.0.as_ref().filter(|(known, _)| known == text)?;
+        Some(granted.clone())
+    }
+
+    fn keep(&mut self, text: &str, url: Url) -> GrantedUrl {
+        let origin = fault::origin(&url).into();
+        let granted = GrantedUrl { url, origin };
+        self.0 = Some((text.to_owned(), granted.clone()));
+        granted
     }
 }
 
@@ -72,8 +86,14 @@ pub(super) fn prepare(
             format!("the plugin `{plugin}` made an invalid request: {what}"),
         )
     };
-    let url = last_url.parse(&request.url).map_err(bad)?;
-    grants.check_host(plugin, &url)?;
+    let GrantedUrl { url, origin } = match last_url.known(&request.url) {
+        Some(granted) => granted,
+        None => {
+            let url = parse_url(&request.url).map_err(bad)?;
+            grants.check_host(plugin, &url)?;
+            last_url.keep(&request.url, url)
+        }
+    };
     let method = Method::from_bytes(request.method.as_bytes())
         .ok()
         .filter(|method| *method != Method::CONNECT)
@@ -119,6 +139,7 @@ pub(super) fn prepare(
     Ok(Prepared {
         method,
         url,
+        origin,
         headers,
         body: request.body.clone(),
         secrets: used,
@@ -176,8 +197,6 @@ fn unusable(message: String) -> ModelError {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use mswea_core::ModelFailure;
 
