@@ -47,10 +47,13 @@ impl RequestBody {
         }
     }
 
-    /// A builder of a body from new bytes and bytes of another body.
+    /// A builder of a body from new bytes and bytes of another body, which will probably have `len` bytes.
     #[must_use]
-    pub fn builder() -> RequestBodyBuilder {
-        RequestBodyBuilder::default()
+    pub fn builder(len: usize) -> RequestBodyBuilder {
+        RequestBodyBuilder {
+            expected: len,
+            ..RequestBodyBuilder::default()
+        }
     }
 }
 
@@ -85,6 +88,8 @@ pub struct RequestBodyBuilder {
     /// The bytes of the next chunk.
     open: Vec<u8>,
     len: usize,
+    /// How many bytes the body will probably have.
+    expected: usize,
 }
 
 impl RequestBodyBuilder {
@@ -102,11 +107,15 @@ impl RequestBodyBuilder {
 
     /// Adds new bytes.
     pub fn add(&mut self, mut bytes: &[u8]) {
-        self.len += bytes.len();
         while !bytes.is_empty() {
             let room = CHUNK - self.open.len();
             let (now, later) = bytes.split_at(room.min(bytes.len()));
+            if self.open.is_empty() {
+                let rest = self.expected.saturating_sub(self.len);
+                self.open.reserve_exact(rest.clamp(now.len(), CHUNK));
+            }
             self.open.extend_from_slice(now);
+            self.len += now.len();
             if self.open.len() == CHUNK {
                 self.close();
             }
@@ -164,7 +173,7 @@ mod tests {
     }
 
     fn new(bytes: &[u8]) -> RequestBody {
-        let mut builder = RequestBody::builder();
+        let mut builder = RequestBody::builder(0);
         builder.add(bytes);
         builder.finish()
     }
@@ -183,7 +192,7 @@ mod tests {
                 plain.len()..plain.len(),
             ] {
                 for before in [0, 1, CHUNK, CHUNK + 1] {
-                    let mut builder = RequestBody::builder();
+                    let mut builder = RequestBody::builder(0);
                     let mut meant = bytes(before, 2);
                     builder.add(&meant);
                     builder.share(&body, range.clone());
@@ -210,7 +219,7 @@ mod tests {
         for step in 0..100 {
             let kept = meant.len().saturating_sub(2);
             let new = [bytes(20_000, step), b"]}".to_vec()].concat();
-            let mut builder = RequestBody::builder();
+            let mut builder = RequestBody::builder(0);
             builder.share(&body, 0..kept);
             builder.add(&new);
             let next = builder.finish();
@@ -237,7 +246,7 @@ mod tests {
         // Each body is made of the one before, many times, with ranges that do not begin at chunks.
         let mut body = new(b"x");
         for _ in 0..30 {
-            let mut builder = RequestBody::builder();
+            let mut builder = RequestBody::builder(0);
             while builder.len() < body.len() * 4 && builder.len() < 2 << 20 {
                 let len = body.len();
                 builder.share(&body, 0..len);

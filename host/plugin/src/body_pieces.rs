@@ -64,7 +64,13 @@ pub fn join(
             pieces.len()
         )));
     }
-    let mut body = RequestBody::builder();
+    let len = pieces.iter().fold(0, |len: usize, piece| {
+        len.saturating_add(match piece {
+            Piece::Fresh(bytes) => bytes.len(),
+            Piece::Kept(span) => usize::try_from(span.length).unwrap_or(usize::MAX),
+        })
+    });
+    let mut body = RequestBody::builder(len);
     let check = |so_far: usize, more: usize| match more <= most.saturating_sub(so_far) {
         true => Ok(()),
         false => Err(CallFailure::Output(most)),
