@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
 use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::aside::hunt;
 use crate::capture::Capture;
@@ -74,12 +74,15 @@ impl Running {
         limit: Duration,
         stop: &Stop,
     ) -> CommandEnd {
-        let mut expired = pin!(sleep(limit));
-        let mut stopped = pin!(stop.stopped());
-        let mut soon = pin!(sleep(match orphans::are_many() {
+        let watched_after = match orphans::are_many() {
             true => WATCHED_AFTER_AMONG_MANY,
             false => WATCHED_AFTER,
-        }));
+        };
+        // One timer for both times, because setting one wakes the runtime.
+        let begun = Instant::now();
+        let mut due = pin!(sleep(limit.min(watched_after)));
+        let mut is_last = limit <= watched_after;
+        let mut stopped = pin!(stop.stopped());
         let mut is_watched = self.pipe.is_none();
         loop {
             // In this order, so that much output does not delay the others.
@@ -88,13 +91,19 @@ impl Running {
                 end = self.child.exited(), if is_watched => {
                     return end.map_or_else(CommandEnd::Lost, CommandEnd::Exited);
                 }
-                () = &mut soon, if !is_watched => is_watched = true,
                 () = &mut stopped => return CommandEnd::Stopped,
-                // A host that was stopped (SIGSTOP) has not noticed ends in that time.
-                () = &mut expired => return match self.child.try_wait() {
-                    Ok(Some(returncode)) => CommandEnd::Exited(returncode),
-                    _ => CommandEnd::TimedOut,
-                },
+                () = &mut due => {
+                    if !is_last {
+                        (is_watched, is_last) = (true, true);
+                        due.set(sleep(limit.saturating_sub(begun.elapsed())));
+                        continue;
+                    }
+                    // A host that was stopped (SIGSTOP) has not noticed ends in that time.
+                    return match self.child.try_wait() {
+                        Ok(Some(returncode)) => CommandEnd::Exited(returncode),
+                        _ => CommandEnd::TimedOut,
+                    };
+                }
                 open = fill(self.pipe.as_ref(), capture), if self.pipe.is_some() => {
                     if !open {
                         self.pipe = None;
