@@ -82,13 +82,16 @@ impl Message {
     /// A copy for models and plugins, without the large keys that only the trajectory has.
     #[must_use]
     pub fn light(&self) -> Self {
-        let extra = self.extra.iter().filter(|(key, _)| !is_bulky(key));
+        let mut extra = Object::with_capacity(self.extra.len());
+        for (key, value) in self.extra.iter().filter(|(key, _)| !is_bulky(key)) {
+            extra.insert(key.clone(), value.clone());
+        }
         Self {
             role: self.role.clone(),
             content: self.content.clone(),
             tool_calls: self.tool_calls.clone(),
             tool_call_id: self.tool_call_id.clone(),
-            extra: extra.map(|(k, v)| (k.clone(), v.clone())).collect(),
+            extra,
         }
     }
 

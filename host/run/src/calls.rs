@@ -94,6 +94,9 @@ pub(super) fn answers(actions: &[Action], messages: &[Message]) -> Result<(), St
 
 /// Adds the keys that mini-swe-agent stores with every observation.
 pub(super) fn add_raw(extra: &mut Object, output: &Output, timestamp: f64) {
+    if extra.is_empty() {
+        *extra = Object::with_capacity(4 + output.extra.len());
+    }
     extra.insert("raw_output".into(), output.output.as_str().into());
     extra.insert("returncode".into(), output.returncode.into());
     extra.insert("timestamp".into(), timestamp.into());

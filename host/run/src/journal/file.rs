@@ -227,8 +227,7 @@ impl JournalFile {
 
 impl Journal for JournalFile {
     fn record(&self, event: &Event) -> io::Result<f64> {
-        // As it is written.
-        let t = (self.clock.now() * 1e6).round() / 1e6;
+        let micros = (self.clock.now() * 1e6).round() as u64;
         let mut inner = self.inner();
         let inner = &mut *inner;
         if inner.broken {
@@ -238,14 +237,15 @@ impl Journal for JournalFile {
             ));
         }
         let mut buffer = std::mem::take(&mut inner.buffer);
-        encode(&mut buffer, inner.seq + 1, t, event)?;
+        encode(&mut buffer, inner.seq + 1, micros, event)?;
         let result = inner.append(&buffer);
         inner.stamp = None;
         if buffer.capacity() <= KEPT_BUFFER {
             inner.buffer = buffer;
         }
         result.map_err(|error| explain(inner.spot.shown(), &error))?;
-        Ok(t)
+        // As it is written.
+        Ok(micros as f64 / 1e6)
     }
 }
 
@@ -329,10 +329,11 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// Makes `{"seq":1,"t":1.5,"event":...}` and a newline in `buffer`.
-fn encode(buffer: &mut Vec<u8>, seq: u64, t: f64, event: &Event) -> io::Result<()> {
+/// Makes `{"seq":1,"t":1.500000,"event":...}` and a newline in `buffer`; `micros` is the time in microseconds.
+fn encode(buffer: &mut Vec<u8>, seq: u64, micros: u64, event: &Event) -> io::Result<()> {
     buffer.clear();
-    write!(buffer, "{{\"seq\":{seq},\"t\":{t:.6}")?;
+    let (seconds, rest) = (micros / 1_000_000, micros % 1_000_000);
+    write!(buffer, "{{\"seq\":{seq},\"t\":{seconds}.{rest:06}")?;
     let at = buffer.len();
     serde_json::to_writer(&mut *buffer, event)?;
     // An event is an object that is never empty: its opening brace is replaced by a comma.

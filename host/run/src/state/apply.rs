@@ -436,7 +436,7 @@ pub fn accepted_message(
     timestamp: f64,
 ) -> Message {
     let mut message = reply.message;
-    let mut extra = Object::new();
+    let mut extra = Object::with_capacity(5 + message.extra.len());
     extra.insert("actions".into(), json!(actions));
     extra.insert("response".into(), reply.response.unwrap_or_default());
     // Programs that read trajectories add these costs. The trajectory's `info` says whether the sum
