@@ -149,7 +149,10 @@ impl RequestBodyBuilder {
 
     fn close(&mut self) {
         if !self.open.is_empty() {
-            self.chunks.push(std::mem::take(&mut self.open).into());
+            let mut chunk = std::mem::take(&mut self.open);
+            // Less than expected, if shared chunks follow.
+            chunk.shrink_to_fit();
+            self.chunks.push(chunk.into());
         }
     }
 
