@@ -101,7 +101,15 @@ fn find_plugins(root: &Path) -> Result<Vec<Plugin>> {
             });
         }
     }
-    // The root manifest holds the guests' profile.
+    for name in FAST {
+        if !plugins.iter().any(|plugin| plugin.name == name) {
+            return Err(format!(
+                "`FAST` in plugins/bundle/build.rs has the plugin `{name}`, which is in none of the folders {FOLDERS:?}"
+            )
+            .into());
+        }
+    }
+    // The root manifest holds the guests' profiles.
     for input in [
         "plugins/wire",
         "sdk/rust/src",

@@ -368,4 +368,57 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn what_is_known_of_the_last_url_allows_nothing_else() {
+        let grants = Grants {
+            hosts: vec!["a.com".parse().unwrap()],
+            secrets: vec!["KEY".to_owned()],
+            ..Grants::default()
+        };
+        let secrets = Secrets::new(Arc::new(|_| Some("sk-hidden".to_owned())), None);
+        let mut last_url = LastUrl::default();
+        for (url, secret, refused) in [
+            ("https://a.com/", None, None),
+            ("https://b.com/", None, Some("--allow-host b.com")),
+            ("https://b.com/", None, Some("--allow-host b.com")),
+            ("https://a.com/", Some("KEY"), None),
+            (
+                "https://a.com/",
+                Some("OTHER"),
+                Some("secrets = [\"OTHER\"]"),
+            ),
+            ("http://a.com/", None, None),
+            ("http://a.com/", Some("KEY"), Some("plain http")),
+            ("http://a.com/", None, None),
+            ("https://a.com/", Some("KEY"), None),
+        ] {
+            let secret = secret.map(|name| HeaderValue::Secret {
+                name: name.to_owned(),
+                prefix: String::new(),
+            });
+            let request = HttpRequest {
+                method: "POST".to_owned(),
+                url: url.to_owned(),
+                headers: secret
+                    .map(|value| ("x-key".to_owned(), value))
+                    .into_iter()
+                    .collect(),
+                body: b"{}".to_vec().into(),
+            };
+            match (
+                prepare(&request, "p", &grants, &secrets, &mut last_url),
+                refused,
+            ) {
+                (Ok(prepared), None) => {
+                    assert_eq!(prepared.url.as_str(), url);
+                    assert_eq!(prepared.origin, fault::origin(&prepared.url).into());
+                }
+                (Err(error), Some(part)) => {
+                    assert!(error.message.contains(part), "{}", error.message);
+                }
+                (outcome, _) => panic!("{url} {:?}: {:?}", request.headers, outcome.err()),
+            }
+        }
+    }
 }

@@ -19,8 +19,8 @@ use super::{Job, Runtime};
 /// `agent.output_path` or else below the user's state folder.
 ///
 /// Many runs can run at once in one process, on one thread or several: the future waits for no program, server or
-/// reader on its thread, and no run delays another. What it does on its thread are short calls of the file system (the
-/// journal, the search for programs in `PATH`). `runtime` has the parts that they share. `front` gets the
+/// reader on its thread, and no run delays another. On its thread it makes only short calls of the file system (for the
+/// journal, and to find programs in `PATH`). `runtime` has the parts that they share. `front` gets the
 /// progress and must return at once; `person` answers questions that only a person can decide
 /// ([`mswea_core::Nobody`] for a run without a user); `stop` ends the run, also during its
 /// preparation. If the future is dropped, the run is aborted as by a `kill -9`: its processes are

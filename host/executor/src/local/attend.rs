@@ -60,6 +60,12 @@ impl Running {
         self.child.pid()
     }
 
+    /// Whether the command has ended, and was not killed.
+    pub(super) fn has_ended_by_itself(&mut self) -> bool {
+        let killed = -rustix::process::Signal::KILL.as_raw();
+        matches!(self.child.try_wait(), Ok(Some(returncode)) if returncode != killed)
+    }
+
     /// The session that the command began.
     pub(super) fn session(&self) -> Session {
         let id = self.child.pid();
@@ -78,7 +84,7 @@ impl Running {
             true => WATCHED_AFTER_AMONG_MANY,
             false => WATCHED_AFTER,
         };
-        // One timer for both times, because setting one wakes the runtime.
+        // One timer for both times, because setting one costs a write to the runtime's `eventfd`.
         let begun = Instant::now();
         let mut due = pin!(sleep(limit.min(watched_after)));
         let mut is_last = limit <= watched_after;
@@ -213,6 +219,7 @@ async fn fill(pipe: Option<&AsyncFd<OwnedFd>>, capture: &mut Capture) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::launch::Task;
+    use super::Running;
     use crate::hanging::StartLimit;
     use crate::{LocalExecutor, LocalSettings};
     use mswea_core::{Command, Executor, Stop};
@@ -227,11 +234,7 @@ mod tests {
         let limit = StartLimit::new("echo", Duration::from_secs(60), &stop);
         let task = Task::Command("echo done; exit 3");
         let mut running = executor.launch(task, &limit).await.unwrap();
-        while !mswea_helper::processes::stat(running.pid(), &mut Vec::new())
-            .is_none_or(|process| process.is_gone())
-        {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        until_ended(&running);
         // The signal of the end is missing.
         running.child.has_no_signal();
         let limit = Duration::ZERO;
@@ -240,6 +243,62 @@ mod tests {
             .attend(running, &command, limit, &Stop::never())
             .await;
         assert_eq!((output.output.as_str(), output.returncode), ("done\n", 3));
+    }
+
+    fn until_ended(running: &Running) {
+        while !mswea_helper::processes::stat(running.pid(), &mut Vec::new())
+            .is_none_or(|process| process.is_gone())
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// A start is given up by a signal, which an ended program does not get.
+    #[tokio::test]
+    async fn an_ended_command_is_told_from_a_killed_one() {
+        let mut executor = LocalExecutor::new(LocalSettings::default());
+        let stop = Stop::never();
+        for (command, by_itself) in [
+            ("exit 3", true),
+            ("kill -TERM $$", true),
+            ("sleep 71.4", false),
+        ] {
+            let limit = StartLimit::new(command, Duration::from_secs(60), &stop);
+            let mut running = executor
+                .launch(Task::Command(command), &limit)
+                .await
+                .unwrap();
+            if by_itself {
+                until_ended(&running);
+            }
+            running.child.kill_group();
+            until_ended(&running);
+            assert_eq!(running.has_ended_by_itself(), by_itself, "{command}");
+        }
+    }
+
+    /// The first of the two times passes when the second has passed, too.
+    #[tokio::test]
+    async fn a_limit_that_passes_unnoticed_is_kept() {
+        let mut executor = LocalExecutor::new(LocalSettings::default());
+        let stop = Stop::never();
+        let command = "echo x; sleep 71.4";
+        let starting = StartLimit::new(command, Duration::from_secs(60), &stop);
+        let running = executor
+            .launch(Task::Command(command), &starting)
+            .await
+            .unwrap();
+        let limit = Duration::from_millis(20);
+        let command = Command::new(command);
+        let output = executor.attend(running, &command, limit, &stop);
+        // The only thread is busy until both are over.
+        let busy = async { std::thread::sleep(Duration::from_millis(60)) };
+        let (output, ()) = tokio::time::timeout(Duration::from_secs(30), async {
+            tokio::join!(biased; output, busy)
+        })
+        .await
+        .unwrap();
+        assert_eq!((output.output.as_str(), output.returncode), ("x\n", -1));
     }
 
     #[tokio::test]

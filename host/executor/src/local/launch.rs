@@ -219,7 +219,12 @@ impl LocalExecutor {
         let is_first = self.presence.is_none();
         let running = match orphans::are_many() || hanging::can_hang() {
             false => match hanging::attended(&process, limit, start) {
-                (_, true) => Err(limit.failure()),
+                // A host that was stopped (SIGSTOP) has not noticed how far the program has come.
+                (Ok(mut running), true) => match running.has_ended_by_itself() {
+                    true => Ok(running),
+                    false => Err(limit.failure()),
+                },
+                (Err(_), true) => Err(limit.failure()),
                 (started, false) => started,
             },
             true => self.start_elsewhere(process, start).await,
