@@ -189,7 +189,7 @@ async fn apply(table: &mut Table, name: &str, back: usize, recipe: Recipe) {
             .step_by(2)
             .map(|start| Change {
                 start,
-                messages: story[start..start + 2].to_vec(),
+                ..Change::all(story[start..start + 2].to_vec())
             })
             .collect();
         let mut answers = Vec::with_capacity(CALLS);

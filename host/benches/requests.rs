@@ -95,7 +95,7 @@ async fn encode(table: &mut Table, name: &str, limited: bool, recipe: &Recipe) {
             let start = HISTORY + 2 * step;
             let change = Change {
                 start,
-                messages: story[start..start + 2].to_vec(),
+                ..Change::all(story[start..start + 2].to_vec())
             };
             let begun = Instant::now();
             let next = adapter.query(&change, &tools).await.unwrap();

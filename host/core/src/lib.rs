@@ -99,7 +99,7 @@ pub trait Model: Send {
     /// [`ModelError`] if no request can be made.
     async fn draft(
         &mut self,
-        view: Vec<Message>,
+        view: Vec<Arc<Message>>,
         tools: &[Tool],
     ) -> Result<Option<HttpRequest>, ModelError> {
         let _ = (view, tools);

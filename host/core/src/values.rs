@@ -1,6 +1,8 @@
 //! The values that the roles exchange: the host's versions of the records in `wit/types.wit`, in
 //! the form in which the journal has them.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -82,16 +84,15 @@ impl Message {
     /// A copy for models and plugins, without the large keys that only the trajectory has.
     #[must_use]
     pub fn light(&self) -> Self {
-        let mut extra = Object::with_capacity(self.extra.len());
-        for (key, value) in self.extra.iter().filter(|(key, _)| !is_bulky(key)) {
-            extra.insert(key.clone(), value.clone());
-        }
+        let extra = self.extra.iter().filter(|(key, _)| !is_bulky(key));
         Self {
             role: self.role.clone(),
             content: self.content.clone(),
             tool_calls: self.tool_calls.clone(),
             tool_call_id: self.tool_call_id.clone(),
-            extra,
+            extra: extra
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
         }
     }
 
@@ -107,11 +108,17 @@ impl Message {
     }
 }
 
+impl From<Arc<Message>> for Message {
+    fn from(shared: Arc<Message>) -> Self {
+        Arc::unwrap_or_clone(shared)
+    }
+}
+
 /// The key of a message's `extra` that is true if requests must have the content as a list,
 /// although it is only text.
 pub const CONTENT_LIST: &str = "content_list";
 
-/// Whether models and plugins get messages without this key of `extra`: its value can be large, and
+/// Whether plugins get messages without this key of `extra`: its value can be large, and
 /// no plugin needs it.
 pub fn is_bulky(key: &str) -> bool {
     matches!(key, "raw_output" | "response" | "model_response")
@@ -122,20 +129,23 @@ pub fn is_bulky(key: &str) -> bool {
 pub struct Change {
     /// Index of the first message that differs.
     pub start: usize,
-    /// All messages from there on.
-    pub messages: Vec<Message>,
+    /// All messages from there on. Plugins get them without the keys that [`is_bulky`] names.
+    pub messages: Vec<Arc<Message>>,
 }
 
 impl Change {
     /// A change that replaces the whole list.
-    pub fn all(messages: Vec<Message>) -> Self {
-        Self { start: 0, messages }
+    pub fn all<M: Into<Arc<Message>>>(messages: impl IntoIterator<Item = M>) -> Self {
+        Self {
+            start: 0,
+            messages: messages.into_iter().map(Into::into).collect(),
+        }
     }
 
     /// Applies the change to a list.
-    pub fn apply(self, list: &mut Vec<Message>) {
+    pub fn apply<M: From<Arc<Message>>>(self, list: &mut Vec<M>) {
         list.truncate(self.start);
-        list.extend(self.messages);
+        list.extend(self.messages.into_iter().map(M::from));
     }
 }
 
@@ -146,7 +156,7 @@ pub struct ViewChange {
     /// Index of the first message that differs.
     pub start: usize,
     /// The changed messages, in order. The view ends with the last of them.
-    pub messages: Vec<Message>,
+    pub messages: Vec<Arc<Message>>,
     /// The index of each changed message in the new view; none if they follow on each other.
     pub places: Option<Vec<usize>>,
 }

@@ -1,5 +1,6 @@
 //! `model-adapter` plugins as [`roles::Adapter`](mswea_core::Adapter).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -20,7 +21,7 @@ pub struct WasmAdapter {
     instance: PluginInstance<AdapterExports>,
     /// With `--fresh-instances`: the history. Every query passes all of it, because its instance is
     /// new.
-    view: Option<Vec<Message>>,
+    view: Option<Vec<Arc<Message>>>,
     /// Whether the adapter always passes bodies whole.
     says_whole: bool,
     /// The record that is passed with every query, and the tools from which it was made.

@@ -3,6 +3,8 @@
 //! Values from guests are checked here: a JSON text that is not valid JSON is a fault of the
 //! plugin.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::bindings::types as wit;
@@ -147,16 +149,16 @@ pub fn change_out(change: &Change) -> wit::Change {
     wit::Change {
         // No history has 4 billion messages.
         start: u32::try_from(change.start).unwrap_or(u32::MAX),
-        messages: change.messages.iter().map(message_out).collect(),
+        messages: change.messages.iter().map(|it| message_out(it)).collect(),
         extra: None,
     }
 }
 
 /// A change that passes a whole list to a guest.
-pub fn all_out(messages: &[Message]) -> wit::Change {
+pub fn all_out(messages: &[Arc<Message>]) -> wit::Change {
     wit::Change {
         start: 0,
-        messages: messages.iter().map(message_out).collect(),
+        messages: messages.iter().map(|it| message_out(it)).collect(),
         extra: None,
     }
 }
@@ -186,7 +188,10 @@ pub fn change_in(change: wit::Change) -> Result<ViewChange, Broken> {
     }
     Ok(ViewChange {
         start,
-        messages: messages_in(change.messages)?,
+        messages: messages_in(change.messages)?
+            .into_iter()
+            .map(Into::into)
+            .collect(),
         places,
     })
 }

@@ -74,7 +74,7 @@ impl From<RequestFault> for FailedAttempt {
 #[derive(Clone, Copy)]
 pub struct SentQuery<'a> {
     /// The history before the change; at least as long as the change's start.
-    pub before: &'a [Message],
+    pub before: &'a [Arc<Message>],
     /// The change.
     pub change: &'a Change,
 }
@@ -82,9 +82,8 @@ pub struct SentQuery<'a> {
 impl SentQuery<'_> {
     /// The whole history, for a fresh instance.
     fn whole(&self) -> Change {
-        let mut view = self.before[..self.change.start].to_vec();
-        view.extend_from_slice(&self.change.messages);
-        Change::all(view)
+        let before = &self.before[..self.change.start];
+        Change::all(before.iter().chain(&self.change.messages).cloned())
     }
 }
 

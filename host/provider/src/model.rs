@@ -27,8 +27,8 @@ pub struct ProviderModel {
     /// the history that the main instance has encoded.
     second: Option<AdapterInstance>,
     /// The history as it is sent to the model, for a fresh instance; without `last`.
-    view: Vec<Message>,
-    /// The change of the last query, which is not copied: it joins the view at the next query, also if the
+    view: Vec<Arc<Message>>,
+    /// The change of the last query: it joins the view at the next query, also if the
     /// future of the last one was dropped.
     last: Option<Change>,
     /// Whether the main instance has `view`. After a failure this is unknown and so false: sending
@@ -191,7 +191,7 @@ impl Model for ProviderModel {
 
     async fn draft(
         &mut self,
-        view: Vec<Message>,
+        view: Vec<Arc<Message>>,
         tools: &[Tool],
     ) -> Result<Option<HttpRequest>, ModelError> {
         self.in_step = false;

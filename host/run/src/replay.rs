@@ -32,7 +32,7 @@ pub struct ReplayEnd {
     /// The whole history.
     pub messages: Vec<Arc<Message>>,
     /// The view of the history that the last query sent.
-    pub view: Vec<Message>,
+    pub view: Vec<Arc<Message>>,
     /// The tools that the parser offers.
     pub tools: Vec<Tool>,
     /// The request of the last query, if it was asked for and there is one, or the reason why it
@@ -53,7 +53,7 @@ struct Replayer {
     agent: Agent,
     recorded: Recorded,
     /// The view that the last query sent.
-    view: Vec<Message>,
+    view: Vec<Arc<Message>>,
     /// Whether the record has version 1, in which each message has an event of its own.
     is_version_1: bool,
     plan: ReplayPlan,

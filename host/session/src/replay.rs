@@ -17,7 +17,7 @@ pub struct Replay {
     /// The history.
     pub messages: Vec<Arc<Message>>,
     /// The view that the last query sent.
-    pub view: Vec<Message>,
+    pub view: Vec<Arc<Message>>,
     /// The tools that were offered.
     pub tools: Vec<Tool>,
     /// The request of the last query, if it was asked for and there is one, or the reason why it

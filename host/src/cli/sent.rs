@@ -92,7 +92,7 @@ pub(super) fn sent(journal: &Path, seq: u64) -> Result<SentRequest, String> {
     let history = done.messages.iter().filter(|it| it.role != "exit");
     Ok(SentRequest {
         history: history.map(|it| it.light()).collect(),
-        view: done.view,
+        view: done.view.iter().map(|it| it.light()).collect(),
         tools: done.tools,
         parameters,
         body: done.request.map(|it| it.map(|it| body(&it))),

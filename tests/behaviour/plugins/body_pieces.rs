@@ -27,7 +27,7 @@ async fn body(adapter: &mut WasmAdapter, change: &Change) -> RequestBody {
 fn change(start: usize, bytes: usize) -> Change {
     Change {
         start,
-        messages: vec![Message::new("user", "x".repeat(bytes))],
+        ..Change::all([Message::new("user", "x".repeat(bytes))])
     }
 }
 

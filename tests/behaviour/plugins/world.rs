@@ -83,7 +83,7 @@ async fn a_fresh_adapter_gets_the_whole_history() {
         for start in [2, 3, 1] {
             let change = Change {
                 start,
-                messages: vec![Message::new("user", format!("from {start}"))],
+                ..Change::all([Message::new("user", format!("from {start}"))])
             };
             of_this.push(exchange(&mut adapter, &change).await.unwrap());
         }

@@ -26,7 +26,7 @@ impl HistoryStep {
     pub fn change(&self) -> Change {
         Change {
             start: self.start,
-            messages: self.messages.clone(),
+            ..Change::all(self.messages.clone())
         }
     }
 }
@@ -39,7 +39,7 @@ pub(super) struct Course {
 
 /// Whether a host could make these changes: without gaps, never empty, always paired.
 pub(super) fn is_lawful(steps: &[HistoryStep]) -> bool {
-    let mut history = Vec::new();
+    let mut history: Vec<Message> = Vec::new();
     !steps.is_empty()
         && steps.iter().all(|step| {
             if step.start > history.len() {
@@ -379,7 +379,7 @@ mod tests {
         }
         let steps = stepwise(&history);
         assert_eq!(steps.len(), 4);
-        let mut back = Vec::new();
+        let mut back: Vec<Message> = Vec::new();
         for step in &steps {
             step.change().apply(&mut back);
         }

@@ -70,7 +70,7 @@ impl ProcessorSession {
             Ok(change) => {
                 let raw = json!({
                     "start": change.start,
-                    "messages": change.messages,
+                    "messages": change.messages.iter().map(|it| &**it).collect::<Vec<&Message>>(),
                     "places": change.places,
                 });
                 lay(&mut self.view, change)
@@ -117,7 +117,7 @@ fn lay(view: &mut Vec<Message>, change: ViewChange) -> Result<(), (String, Strin
     }
     let Some(places) = places else {
         view.truncate(start);
-        view.extend(messages);
+        view.extend(messages.into_iter().map(Message::from));
         return Ok(());
     };
     let is_increasing = places.windows(2).all(|pair| pair[0] < pair[1]);
@@ -131,7 +131,7 @@ fn lay(view: &mut Vec<Message>, change: ViewChange) -> Result<(), (String, Strin
             format!("{places:?}"),
         ));
     }
-    for (place, message) in places.iter().zip(messages) {
+    for (place, message) in places.iter().zip(messages.into_iter().map(Message::from)) {
         let len = view.len();
         match view.get_mut(*place) {
             Some(there) => *there = message,
@@ -185,7 +185,7 @@ mod tests {
             let mut view = messages(&["a", "b", "c"]);
             let change = ViewChange {
                 start: *start,
-                messages: messages(texts),
+                messages: messages(texts).into_iter().map(Into::into).collect(),
                 places: places.map(<[usize]>::to_vec),
             };
             match (lay(&mut view, change), expected) {

@@ -298,7 +298,7 @@ fn think(state: &mut State, answer: Vec<Message>) -> ProcessorAnswer {
     let places: Vec<usize> = (same..state.view.len()).collect();
     ProcessorAnswer::Done(ViewChange {
         start: same,
-        messages: state.view[same..].to_vec(),
+        messages: Change::all(state.view[same..].to_vec()).messages,
         places: (!places.is_empty()).then_some(places),
     })
 }

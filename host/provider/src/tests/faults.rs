@@ -227,7 +227,7 @@ async fn a_server_that_restarts_is_waited_for() {
         let mut model = bench.model(&url);
         let change = |start| Change {
             start,
-            messages: vec![Message::new("user", "hi")],
+            messages: vec![Message::new("user", "hi").into()],
         };
         let context = bench.context();
         let first = model.query(change(0), &[], &context).await.unwrap();
@@ -263,7 +263,7 @@ async fn a_server_that_has_answered_is_asked_again_whatever_it_says() {
     for (start, expected) in [(0, "one"), (1, "two")] {
         let change = Change {
             start,
-            messages: vec![Message::new("user", "hi")],
+            messages: vec![Message::new("user", "hi").into()],
         };
         let reply = model.query(change, &[], &bench.context()).await.unwrap();
         assert_eq!(reply.message.text(), expected);

@@ -13,7 +13,7 @@ fn change(start: usize, texts: &[&str]) -> Change {
         start,
         messages: texts
             .iter()
-            .map(|text| Message::new("user", *text))
+            .map(|text| Message::new("user", *text).into())
             .collect(),
     }
 }
@@ -220,7 +220,8 @@ async fn what_a_dropped_query_was_billed_is_not_lost() {
             let whole = change(0, &["a"]);
             let question = async {
                 if asks {
-                    model.ask(whole.messages.clone(), &[], &context).await
+                    let messages = whole.messages.iter().map(|it| it.light()).collect();
+                    model.ask(messages, &[], &context).await
                 } else {
                     model.query(whole, &[], &context).await
                 }

@@ -1,10 +1,10 @@
 //! The chain of history processors: each takes the change of the view before it and returns the
 //! change of its own view. The stored history itself is never changed.
 
-use std::borrow::Borrow;
+use std::sync::Arc;
 
 use super::pairing;
-use mswea_core::{Asker, Change, Message, Processor, ViewChange};
+use mswea_core::{Asker, Change, Message, Processor, ViewChange, is_bulky};
 
 /// The error of a processor that failed or broke the pairing of calls and results; for this step
 /// its output is its input.
@@ -18,7 +18,7 @@ pub struct ChainFault {
 
 struct ChainedProcessor {
     processor: Box<dyn Processor>,
-    view: Vec<Message>,
+    view: Vec<Arc<Message>>,
 }
 
 /// Processors in order.
@@ -45,15 +45,6 @@ impl Chain {
         self.links.is_empty()
     }
 
-    /// The change of the view of a chain without processors; `new` are the messages from `start`
-    /// on.
-    pub fn pass_on<M: Borrow<Message>>(start: usize, new: &[M]) -> Change {
-        Change {
-            start,
-            messages: light(new),
-        }
-    }
-
     /// Discards the state of all processors: the next change has to begin at 0.
     pub fn forget(&mut self) {
         for link in &mut self.links {
@@ -64,19 +55,22 @@ impl Chain {
 
     /// Passes a change through the chain: `history` is the whole history, and differs from the last
     /// call's from `start` on. Returns the change of the last view.
-    pub async fn apply<M: Borrow<Message> + Sync>(
+    pub async fn apply(
         &mut self,
-        history: &[M],
+        history: &[Arc<Message>],
         start: usize,
         asker: &mut dyn Asker,
     ) -> (Change, Vec<ChainFault>) {
         let mut faults = Vec::new();
-        let mut change = Self::pass_on(start, &history[start..]);
+        let mut change = Change {
+            start,
+            messages: history[start..].to_vec(),
+        };
         for index in 0..self.links.len() {
             let (before, rest) = self.links.split_at_mut(index);
             let link = &mut rest[0];
-            let view = before.last().map(|link| &link.view);
-            let all = || Change::all(view.map_or_else(|| light(history), |view| light(view)));
+            let view = before.last().map_or(history, |link| &link.view);
+            let all = || Change::all(view.iter().cloned());
             let given = if link.processor.needs_all() {
                 all()
             } else {
@@ -99,8 +93,12 @@ impl Chain {
     }
 }
 
-fn light<M: Borrow<Message>>(messages: &[M]) -> Vec<Message> {
-    messages.iter().map(|it| it.borrow().light()).collect()
+/// The message as a plugin would return it.
+fn light(message: Arc<Message>) -> Arc<Message> {
+    match message.extra.keys().any(|key| is_bulky(key)) {
+        true => message.light().into(),
+        false => message,
+    }
 }
 
 impl ChainedProcessor {
@@ -150,7 +148,7 @@ impl ChainedProcessor {
         &mut self,
         start: usize,
         places: &[usize],
-        messages: Vec<Message>,
+        messages: Vec<Arc<Message>>,
     ) -> Result<Change, String> {
         let view = &mut self.view;
         let end = places.last().map_or(start, |last| last + 1);
@@ -191,13 +189,13 @@ impl ChainedProcessor {
 
     /// Replaces the whole view.
     fn replace(&mut self, whole: Change) -> Change {
+        let whole: Vec<_> = whole.messages.into_iter().map(light).collect();
         let same = whole
-            .messages
             .iter()
             .zip(&self.view)
             .take_while(|(new, old)| new == old)
             .count();
-        self.view = whole.messages;
+        self.view = whole;
         Change {
             start: same,
             messages: self.view[same..].to_vec(),
@@ -224,7 +222,7 @@ mod tests {
     /// it a fresh instance after each call.
     #[derive(Default)]
     struct Filter {
-        input: Vec<Message>,
+        input: Vec<Arc<Message>>,
         forget: bool,
         fresh: bool,
     }
@@ -253,12 +251,12 @@ mod tests {
                 return Err(PluginFault::new("it failed"));
             }
             let view = self.input.iter().filter(|message| message.text() != "drop");
-            Ok(Change::all(view.cloned().collect()).into())
+            Ok(Change::all(view.cloned()).into())
         }
     }
 
-    fn texts(messages: &[Message]) -> Vec<String> {
-        messages.iter().map(Message::text).collect()
+    fn texts(messages: &[Arc<Message>]) -> Vec<String> {
+        messages.iter().map(|message| message.text()).collect()
     }
 
     /// A call and its result.
@@ -285,8 +283,8 @@ mod tests {
                 }) as Box<dyn Processor>
             };
             let mut chain = Chain::new(vec![filter(), filter()]);
-            let mut history: Vec<Message> = ["a", "drop", "b"]
-                .map(|text| Message::new("user", text))
+            let mut history: Vec<Arc<Message>> = ["a", "drop", "b"]
+                .map(|text| Message::new("user", text).into())
                 .to_vec();
             let (change, faults) = chain.apply(&history, 0, &mut Nobody).await;
             assert_eq!(
@@ -294,7 +292,7 @@ mod tests {
                 (0, vec!["a".into(), "b".into()])
             );
             assert!(faults.is_empty());
-            history.push(Message::new("user", "c"));
+            history.push(Message::new("user", "c").into());
             let (change, _) = chain.apply(&history, 3, &mut Nobody).await;
             assert_eq!(
                 (change.start, texts(&change.messages)),
@@ -306,11 +304,11 @@ mod tests {
     #[tokio::test]
     async fn a_failed_processor_shows_its_input_and_recovers() {
         let mut chain = Chain::new(vec![Box::new(Filter::default())]);
-        let mut history = vec![Message::new("user", "drop"), Message::new("user", "fail")];
+        let mut history = ["drop", "fail"].map(|text| Arc::new(Message::new("user", text)));
         let (change, faults) = chain.apply(&history, 0, &mut Nobody).await;
         assert_eq!(texts(&change.messages), ["drop", "fail"]);
         assert_eq!(faults[0].processor, "filter");
-        history[1] = Message::new("user", "a");
+        history[1] = Message::new("user", "a").into();
         let (change, faults) = chain.apply(&history, 1, &mut Nobody).await;
         assert_eq!(
             (change.start, texts(&change.messages)),
@@ -342,11 +340,11 @@ mod tests {
             start,
             messages: list
                 .iter()
-                .map(|(_, text)| Message::new("user", *text))
+                .map(|(_, text)| Message::new("user", *text).into())
                 .collect(),
             places: Some(list.iter().map(|(place, _)| *place).collect()),
         };
-        let whole = ["a", "b", "c", "d"].map(|text| Message::new("user", text));
+        let whole = ["a", "b", "c", "d"].map(|text| Arc::new(Message::new("user", text)));
         // The processor's answer; the expected start of the change and the view, or the fault.
         let steps = [
             (change(1, &[(1, "B"), (4, "e")]), Ok((1, "aBcde"))),
@@ -384,8 +382,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_broken_pairing_leaves_what_there_was() {
-        let [call, result] = step("c");
-        let user = |text: &str| Message::new("user", text);
+        let [call, result] = step("c").map(Arc::new);
+        let user = |text: &str| Arc::new(Message::new("user", text));
         let view = vec![user("a"), call.clone(), result, user("b"), user("c")];
         let mut link = ChainedProcessor {
             processor: Box::new(Scripted(Vec::new())),
@@ -407,7 +405,7 @@ mod tests {
     async fn a_broken_pairing_is_refused_and_named() {
         let mut chain = Chain::new(vec![Box::new(Filter::default())]);
         let [call, result] = step("drop");
-        let history = vec![Message::new("user", "a"), call, result];
+        let history = [Message::new("user", "a"), call, result].map(Arc::new);
         let (change, faults) = chain.apply(&history, 0, &mut Nobody).await;
         assert_eq!(change.messages, history);
         assert!(

@@ -1,6 +1,8 @@
 //! Tool calls and tool results must pair up: every provider refuses a conversation in which they do
 //! not.
 
+use std::borrow::Borrow;
+
 use mswea_core::Message;
 
 /// Checks `view[from..]`; what lies before has been checked already. The check starts at the last
@@ -10,13 +12,13 @@ use mswea_core::Message;
 ///
 /// # Errors
 /// A message that names the call or the result without a counterpart.
-pub fn check(view: &[Message], from: usize) -> Result<(), String> {
+pub fn check<M: Borrow<Message>>(view: &[M], from: usize) -> Result<(), String> {
     let mut start = from.min(view.len()).saturating_sub(1);
-    while start > 0 && view[start].role == "tool" {
+    while start > 0 && view[start].borrow().role == "tool" {
         start -= 1;
     }
     let mut open: Vec<&str> = Vec::new();
-    for (index, message) in view.iter().enumerate().skip(start) {
+    for (index, message) in view.iter().map(Borrow::borrow).enumerate().skip(start) {
         if message.role == "tool" {
             let id = message.tool_call_id.as_deref().unwrap_or_default();
             match open.iter().position(|call| *call == id) {

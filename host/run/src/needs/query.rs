@@ -7,7 +7,6 @@ use super::patience::unless_over;
 use super::person::{MEMORY, aside};
 use super::sampling::SampledReply;
 use crate::agent::Agent;
-use crate::history::Chain;
 use crate::next::exceeded;
 use crate::state::{Phase, plausible_cost};
 use mswea_core::{Change, End, Event, ModelError, ModelFailure, PersonMode, Progress, Reply, View};
@@ -77,7 +76,11 @@ impl Agent {
             self.seen = self.seen.min(state.stable);
             if self.parts.history.is_empty() {
                 // The messages that the model has are not touched.
-                return Ok(Chain::pass_on(self.seen, &state.messages[self.seen..]));
+                let messages = state.messages[self.seen..].to_vec();
+                return Ok(Change {
+                    start: self.seen,
+                    messages,
+                });
             }
             state.messages.clone()
         };

@@ -61,7 +61,7 @@ impl Agent {
         let said = proposals.usable.iter().map(|(number, it, _)| (*number, it));
         let said = discussion(said);
         let mut messages = view.messages.clone();
-        messages.push(Message::new("user", said.as_str()));
+        messages.push(Message::new("user", said.as_str()).into());
         // The proposals may have reached a limit.
         self.check_limits()?;
         let mut reply = self.send(Change::all(messages)).await?;
@@ -146,7 +146,7 @@ impl Agent {
                 purpose: "propose an action",
                 // The messages are the view of the query, which is not recorded either.
                 recorded: Vec::new(),
-                messages: view.messages.clone(),
+                messages: view.messages.iter().map(|it| it.light()).collect(),
             };
             let reply = self.question(question).await?;
             if let Some(proposal) = self.proposal(&reply).await? {

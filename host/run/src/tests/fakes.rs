@@ -110,7 +110,7 @@ impl Model for Script {
 /// Asks something about every other length of the history; with `fails`, some of it in vain.
 #[derive(Default)]
 pub(super) struct Asking {
-    pub(super) seen: Vec<Message>,
+    pub(super) seen: Vec<Arc<Message>>,
     pub(super) fails: bool,
 }
 

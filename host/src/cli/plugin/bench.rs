@@ -287,7 +287,10 @@ fn grown(steps: &mut usize) -> Change {
     messages.push(Message::new("assistant", text(500)));
     messages.push(Message::new("user", text(2_000)));
     *steps += 1;
-    Change { start, messages }
+    Change {
+        start,
+        ..Change::all(messages)
+    }
 }
 
 /// Plain text of about `bytes` bytes.

@@ -31,7 +31,8 @@ async fn adapters() {
             if change.start == 0 {
                 state.history.clear();
             }
-            state.history.extend(change.messages);
+            let start = state.history.len();
+            Change { start, ..change }.apply(&mut state.history);
             Ok(AdapterNext::Send(request(state)))
         });
     })

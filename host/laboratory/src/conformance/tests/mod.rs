@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::testing::{Fake, ProcessorAnswer, State, crash, finish, request, shortened};
 use super::*;
 use mswea_core::{
-    Action, AdapterNext, HeaderValue, Manner, Message, Outcome as Parsed, Part, PluginFault,
-    Refused, Verdict, ViewChange,
+    Action, AdapterNext, Change, HeaderValue, Manner, Message, Outcome as Parsed, Part,
+    PluginFault, Refused, Verdict, ViewChange,
 };
 
 const PARSER: RoleKind = RoleKind::ActionParser;

@@ -6,10 +6,7 @@ use super::*;
 fn viewing(fake: &mut Fake, view: impl Fn(&mut State) -> Vec<Message> + Send + Sync + 'static) {
     fake.apply = Arc::new(move |state, change| {
         change.apply(&mut state.history);
-        Ok(ProcessorAnswer::Done(ViewChange {
-            messages: view(state),
-            ..ViewChange::default()
-        }))
+        Ok(ProcessorAnswer::Done(Change::all(view(state)).into()))
     });
 }
 

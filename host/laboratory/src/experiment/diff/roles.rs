@@ -1,5 +1,7 @@
 //! The comparison for each kind.
 
+use std::borrow::Borrow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -373,8 +375,9 @@ async fn process(
     let mut fed = 0;
     // How many messages at the beginning are known to be equal in both views.
     let mut equal = 0;
+    let history: Vec<_> = run.history.iter().cloned().map(Arc::new).collect();
     for step in &run.steps {
-        let history = &run.history[..step.seen];
+        let history = &history[..step.seen];
         let new_first = found.old.latency.calls() % 2 == 1;
         let of_old = old.follow(history, fed, &mut found.old.latency);
         let of_new = new.follow(history, fed, &mut found.new.latency);
@@ -404,8 +407,8 @@ async fn process(
 }
 /// The input of a processor or an adapter for a report: only the last messages, because the history
 /// is long and most of it is not new.
-pub(crate) fn shown_history(history: &[Message]) -> Value {
-    let last = history.last();
+pub(crate) fn shown_history<M: Borrow<Message>>(history: &[M]) -> Value {
+    let last = history.last().map(Borrow::borrow);
     json!({
         "messages_in_history": history.len(),
         "last": last.map(|message| json!({"role": message.role, "text": message.text()})),
@@ -425,7 +428,7 @@ async fn adapt(
         let history = &run.history[..step.seen];
         let change = |start: usize| Change {
             start,
-            messages: history[start..].to_vec(),
+            ..Change::all(history[start..].to_vec())
         };
         let (old_change, new_change) = (change(fed[0]), change(fed[1]));
         let tools = &options.tools;

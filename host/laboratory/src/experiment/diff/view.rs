@@ -1,5 +1,7 @@
 //! The view that one history processor makes of a recorded run.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use mswea_core::{Asker, Change, Manner, Message, ModelError, Processor, Reply};
 use mswea_run::history::{Chain, ChainFault};
@@ -71,7 +73,7 @@ impl<'a> SideView<'a> {
 
     pub(super) async fn follow(
         &mut self,
-        history: &[Message],
+        history: &[Arc<Message>],
         start: usize,
         latency: &mut Latency,
     ) -> (Change, Vec<ChainFault>) {

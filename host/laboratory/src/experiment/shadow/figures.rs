@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::super::testing::{self, maker};
 use super::tests::{LONG, Model, PARSER, Run, history, parser_of, processor_of};
 use super::*;
-use mswea_core::{ConfiguredRole, Reply};
+use mswea_core::{Change, ConfiguredRole, Reply};
 use mswea_run::history::Chain;
 
 /// Processor time of this thread, which other programs do not affect.
@@ -93,7 +93,7 @@ async fn figures_of_shadows() {
         let shadow = run
             .shadow(maker("whole", whole), kind, ShadowSettings::default())
             .await;
-        let all = history(steps);
+        let all = Change::all(history(steps)).messages;
         let mut times = Vec::new();
         for shadowed in [false, true] {
             let mut real = processor_of(whole());

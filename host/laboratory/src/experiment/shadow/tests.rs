@@ -9,8 +9,8 @@ use super::super::answer::Degree;
 use super::super::testing::{self, maker};
 use super::*;
 use mswea_core::{
-    Action, Asker, ConfiguredRole, Manner, Message, ModelError, Outcome, Output, PluginFault,
-    Reply, Verdict,
+    Action, Asker, Change, ConfiguredRole, Manner, Message, ModelError, Outcome, Output,
+    PluginFault, Reply, Verdict,
 };
 use mswea_run::history::Chain;
 use mswea_run::journal::MemoryJournal;

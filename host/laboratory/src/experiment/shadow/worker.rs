@@ -44,7 +44,7 @@ pub(super) struct Worker {
     /// Crashes in a row.
     crashes: u32,
     /// The history and the run's own view, as far as they were followed.
-    input: Vec<Message>,
+    input: Vec<Arc<Message>>,
     real: Vec<Message>,
 }
 
@@ -357,7 +357,7 @@ fn said(panic: &(dyn std::any::Any + Send)) -> String {
 
 /// Applies a change to the history, and returns the index of the first message that differs. That
 /// may be after the start of the change, because a fresh instance gets the whole history.
-fn feed(input: &mut Vec<Message>, mut change: mswea_core::Change) -> usize {
+fn feed(input: &mut Vec<Arc<Message>>, mut change: mswea_core::Change) -> usize {
     let known = input.get(change.start..).unwrap_or_default();
     let same = known
         .iter()
@@ -377,7 +377,7 @@ fn feed(input: &mut Vec<Message>, mut change: mswea_core::Change) -> usize {
 /// Why the chain rejects the answer; then the view is the input.
 fn lay(
     view: &mut Vec<Message>,
-    input: &[Message],
+    input: &[Arc<Message>],
     real: Result<ViewChange, PluginFault>,
 ) -> Result<(), PluginFault> {
     let laid = real.and_then(|change| {
@@ -392,6 +392,7 @@ fn lay(
         if start > view.len() {
             return Err(broke(format!("its change starts at message {start}")));
         }
+        let messages = messages.into_iter().map(Message::from);
         for (place, message) in places.into_iter().zip(messages) {
             let len = view.len();
             match view.get_mut(place) {
@@ -404,7 +405,7 @@ fn lay(
         check_pairing(view, start).map_err(broke)
     });
     if laid.is_err() {
-        *view = input.to_vec();
+        *view = input.iter().map(|it| it.light()).collect();
     }
     laid
 }

@@ -29,7 +29,7 @@ pub(in crate::experiment) fn history(steps: usize) -> Vec<Message> {
 async fn views(run: &Run, processor: Box<dyn Processor>, steps: usize) -> (Vec<Vec<Message>>, u32) {
     let mut chain = Chain::new(vec![processor]);
     let mut model = Model(0);
-    let all = history(steps);
+    let all = Change::all(history(steps)).messages;
     let (mut view, mut views, mut seen) = (Vec::new(), Vec::new(), 0);
     for step in 0..=steps {
         run.query(step as u32 + 1);
@@ -150,7 +150,7 @@ async fn changes_that_found_no_room_are_not_lost() {
     let shadow = run.shadow(slow, RoleKind::HistoryProcessor, settings).await;
     let processor = shadow.processor(processor_of(last(4)));
     let mut chain = Chain::new(vec![processor]);
-    let all = history(40);
+    let all = Change::all(history(40)).messages;
     for step in 0..=40 {
         run.query(step + 1);
         let seen = (2 * step) as usize;
