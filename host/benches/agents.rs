@@ -157,6 +157,8 @@ fn child(kind: &str, agents: usize, steps: usize, folder: &Path) -> Measured {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([kind, &agents.to_string(), &steps.to_string(), &server.url()])
         .arg(folder)
+        // What the runs leave in the user's state folder.
+        .env("XDG_STATE_HOME", folder.join("state"))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
@@ -180,12 +182,13 @@ fn child(kind: &str, agents: usize, steps: usize, folder: &Path) -> Measured {
 
 /// Agents of a program that calls the library: from the job to the trajectory.
 async fn host(agents: usize, steps: usize, url: &str, folder: &Path) -> Duration {
-    let records = tempfile::tempdir_in(folder).unwrap();
+    // Kept until the benchmark ends: for five seconds, ext4 makes new files more slowly where files were removed.
+    let records = tempfile::tempdir_in(folder).unwrap().keep();
     let runtime = Arc::new(Runtime::new(Some(Cache::at(folder.join("cache")))));
     let configs: Vec<Config> = (0..agents)
         .map(|number| {
             let mut config = agent::config(url, folder, steps, true);
-            let output = records.path().join(format!("{number}.traj.json"));
+            let output = records.join(format!("{number}.traj.json"));
             config.agent.output_path = Some(output.display().to_string());
             config
         })

@@ -138,8 +138,11 @@ impl Rules<'_> {
     /// Whether the name is on one of the lists.
     fn lists(self, name: &str) -> bool {
         let default = DEFAULT_ENV_ALLOW.iter().copied();
-        let mut patterns = default.chain(self.allow.iter().map(String::as_str));
-        patterns.any(|pattern| match pattern.strip_suffix('*') {
+        let patterns = default.chain(self.allow.iter().map(String::as_str));
+        // There are hundreds; the first character excludes most of them.
+        let first = name.chars().next();
+        let mut likely = patterns.filter(|it| it.starts_with('*') || it.chars().next() == first);
+        likely.any(|pattern| match pattern.strip_suffix('*') {
             Some(beginning) => name.starts_with(beginning),
             None => name == pattern,
         })

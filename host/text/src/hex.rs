@@ -1,14 +1,11 @@
 //! Bytes as text.
 
-use std::fmt::Write as _;
-
 /// The lower-case hexadecimal digits of these bytes.
 pub fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)]))
+        .collect()
 }
 
 #[cfg(test)]
