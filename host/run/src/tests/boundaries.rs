@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::lost::compare_until_lost;
 pub(super) use super::lost::timeless;
+use super::person::attended;
 use super::*;
 use crate::journal::{Record, read_bytes, trajectory};
 use mswea_core::{Clock, PersonMode};
@@ -18,6 +19,8 @@ pub(super) struct Recorded {
     pub(super) rules: AgentRules,
     /// A history processor asks the model.
     pub(super) asks: bool,
+    /// A person is asked about each step and each submission.
+    pub(super) attended: bool,
 }
 
 /// The results of a run.
@@ -36,6 +39,9 @@ pub(super) async fn go(run: &Recorded, state: State, replies: &[String]) -> Left
     parts.pricing = Arc::new(OneDollar);
     if run.asks {
         parts.history = Chain::new(vec![Box::new(Asking::default())]);
+    }
+    if run.attended {
+        parts.person = Arc::new(Steady);
     }
     let context = Context {
         clock,
@@ -117,7 +123,7 @@ pub(super) fn from_disk(records: &[Record]) -> Vec<Record> {
     read_bytes(&file).unwrap().records
 }
 
-fn generated(seed: u64) -> Recorded {
+fn generated(seed: u64, attended: bool) -> Recorded {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut replies = Vec::new();
     let mut count = 0;
@@ -139,6 +145,8 @@ fn generated(seed: u64) -> Recorded {
                         0 => "rm".to_owned(),
                         1 => "old".to_owned(),
                         2 => "policy-fault".to_owned(),
+                        3 => "ask".to_owned(),
+                        4 if attended => "submit refused".to_owned(),
                         _ => format!("c{count}"),
                     }
                 });
@@ -162,6 +170,7 @@ fn generated(seed: u64) -> Recorded {
         replies,
         limits,
         asks,
+        attended,
         ..Recorded::default()
     }
 }
@@ -185,6 +194,17 @@ fn shape(state: &State, left_out: Option<&str>) -> Vec<Value> {
     list.collect()
 }
 
+/// The dollars of all that was billed.
+pub(super) fn charged(records: &[Record]) -> f64 {
+    let costs = records.iter().filter_map(|record| match record.event {
+        Event::Reply { cost, .. }
+        | Event::AskReply { cost, .. }
+        | Event::QueryFailed { cost, .. } => cost,
+        _ => None,
+    });
+    costs.sum()
+}
+
 async fn goes_on(run: &Recorded, records: &[Record]) {
     let before = fold(records);
     let place = format!("event {}: {:?}", records.len(), run.replies);
@@ -193,6 +213,8 @@ async fn goes_on(run: &Recorded, records: &[Record]) {
     all.extend(rest.records);
     let found = fold(&all);
     assert_eq!(found.messages, rest.ended.state.messages, "{place}");
+    assert_eq!(found.account, rest.ended.account, "{place}");
+    assert_eq!(found.account.cost, charged(&all), "{place}");
     let is_limited = run.limits.steps > 0 && rest.ended.end == End::LimitsExceeded;
     assert!(is_limited || rest.ended.end == End::Submitted, "{place}");
     let kept = before.messages.iter().filter(|it| it.role != "exit");
@@ -203,12 +225,17 @@ async fn goes_on(run: &Recorded, records: &[Record]) {
 
 #[tokio::test]
 async fn a_run_that_is_stopped_anywhere_goes_on_as_if_it_were_not() {
-    for seed in 0..60 {
-        let run = generated(seed);
+    for seed in 0..120 {
+        let run = generated(seed, seed % 2 == 1);
         let whole = go(&run, State::default(), &run.replies).await;
         let expected = fold(&whole.records);
         assert_eq!(expected.messages, whole.ended.state.messages, "seed {seed}");
         assert_eq!(expected.account, whole.ended.account, "seed {seed}");
+        assert_eq!(
+            expected.account.cost,
+            charged(&whole.records),
+            "seed {seed}"
+        );
         let trajectory = trajectory::from_journal(&whole.records);
         assert_eq!(
             trajectory::of_state(whole.ended.state),
@@ -291,106 +318,35 @@ async fn a_run_that_is_stopped_anywhere_goes_on_as_if_it_were_not() {
     }
 }
 
-/// Gives these answers in order, and stores the questions.
-#[derive(Default)]
-pub(super) struct Attending {
-    pub(super) answers: Mutex<VecDeque<Answer>>,
-    pub(super) asked: Mutex<Vec<Question>>,
-    pub(super) mode: PersonMode,
-}
+/// Gives the same answer to the same question.
+struct Steady;
 
 #[async_trait]
-impl Person for Attending {
+impl Person for Steady {
     fn is_present(&self) -> bool {
         true
     }
 
     fn mode(&self) -> PersonMode {
-        self.mode
+        PersonMode::Confirm
     }
 
     async fn answer(&self, question: &Question) -> Option<Answer> {
-        self.asked.lock().unwrap().push(question.clone());
-        self.answers.lock().unwrap().pop_front()
+        let say = |text: &str| Answer::Say { text: text.into() };
+        Some(match question {
+            Question::Confirm { action, .. } => match action.tool_call_id.as_deref() {
+                Some("c0") => Answer::Edit {
+                    command: "edited".into(),
+                },
+                Some("c1") => say("not this"),
+                _ => Answer::Yes,
+            },
+            Question::Actions { actions } if actions.len() == 2 => say("one by one"),
+            Question::Submission { submission } if submission == "refused" => say("go on"),
+            Question::Limit { .. } => return None,
+            _ => Answer::Yes,
+        })
     }
-}
-
-pub(super) async fn attended(
-    replies: &[&str],
-    limits: RunLimits,
-    answers: Vec<Answer>,
-) -> (Ran, Vec<Question>) {
-    let person = Arc::new(Attending {
-        answers: Mutex::new(answers.into()),
-        ..Attending::default()
-    });
-    let own = person.clone();
-    let ran = run_changed(replies, limits, |parts| parts.person = own).await;
-    let asked = person.asked.lock().unwrap().clone();
-    (ran, asked)
-}
-
-#[tokio::test]
-async fn a_person_is_asked_and_what_is_answered_is_recorded() {
-    let say = |text: &str| Answer::Say { text: text.into() };
-    // The first Ctrl-C of `stop-step` ends the step only.
-    let (ran, asked) = attended(
-        &["calls:a|stop-step|c", "calls:submit x"],
-        RunLimits::default(),
-        vec![say("do better"), Answer::Yes],
-    )
-    .await;
-    assert_eq!(asked[0], Question::Interrupted);
-    assert_eq!(ran.ended.end, End::Submitted);
-    assert!(
-        !ran.commands.contains(&"c".to_owned()),
-        "{:?}",
-        ran.commands
-    );
-    let texts: Vec<String> = ran
-        .ended
-        .state
-        .messages
-        .iter()
-        .map(|it| it.text())
-        .collect();
-    assert_eq!(texts[6], "Interrupted by user: do better", "{texts:?}");
-    assert_eq!(
-        fold(&ran.journal.records()).messages,
-        ran.ended.state.messages
-    );
-
-    // A refused submission does not count, and a raised limit applies.
-    let limits = RunLimits {
-        steps: 1,
-        ..RunLimits::default()
-    };
-    let raise = Answer::Raise {
-        steps: 1,
-        cost: 0.0,
-    };
-    let (ran, asked) = attended(
-        &["calls:submit x", "calls:submit y"],
-        limits,
-        vec![say("not yet"), raise, Answer::Yes],
-    )
-    .await;
-    assert!(matches!(asked[0], Question::Submission { .. }));
-    assert!(matches!(asked[1], Question::Limit { .. }));
-    assert_eq!(ran.ended.submission, "y");
-    assert_eq!(ran.ended.end, End::Submitted);
-
-    // Without an answer the run ends, and a policy's question is a denial.
-    let (ran, _) = attended(&["calls:ask|stop-step"], RunLimits::default(), Vec::new()).await;
-    assert_eq!(ran.ended.end, End::Interrupted);
-    assert!(!ran.commands.contains(&"ask".to_owned()));
-    let (ran, _) = attended(
-        &["calls:ask|submit x"],
-        RunLimits::default(),
-        vec![Answer::Yes],
-    )
-    .await;
-    assert!(ran.commands.contains(&"ask".to_owned()));
 }
 
 /// Continues a run in memory from these records, with changed parts.
@@ -481,17 +437,4 @@ async fn what_an_orderly_end_left_open_is_finished() {
     let records = ran.journal.records();
     let (state, _) = resumed(&records, &["calls:submit x"], false, |_| {}).await;
     assert_eq!(state.submitted(), "x");
-}
-
-#[tokio::test]
-async fn a_policy_judges_the_model_s_action_after_a_resume() {
-    let whole = run(&["calls:old", "calls:submit x"])
-        .await
-        .journal
-        .records();
-    let end = position(&whole, |event| matches!(event, Event::Rewritten { .. })) + 1;
-    let (state, commands) = resumed(&whole[..end], &["calls:submit x"], false, |_| {}).await;
-    assert_eq!(commands[0], "new");
-    let output = &state.messages[3].extra["raw_output"];
-    assert_eq!(output, "new");
 }

@@ -1,6 +1,7 @@
 //! The user's answer to a policy's question is recorded, and the question is asked once.
 
-use super::boundaries::{Attending, attended, position, resumed};
+use super::boundaries::{position, resumed};
+use super::person::{Attending, attended};
 use super::*;
 
 fn edit(command: &str) -> Answer {

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::boundaries::charged;
 use super::*;
 use crate::journal::Record;
 
@@ -30,17 +31,13 @@ pub(super) fn compare_until_lost(
     let again = commands.iter().filter(|it| began.contains(it));
     let again: Vec<&String> = again.filter(|it| !it.starts_with("submit")).collect();
     assert!(again.is_empty(), "{place}: {again:?}");
-    let new = records.iter().map(|it| &it.event);
-    let (mut queries, mut cost) = (before.account.queries, before.account.cost);
-    for event in new {
-        match event {
-            Event::QueryStarted { .. } => queries += 1,
-            Event::Reply { cost: Some(it), .. } | Event::AskReply { cost: Some(it), .. } => {
-                cost += it;
-            }
-            _ => {}
-        }
-    }
-    assert_eq!(found.account.queries, queries, "{place}");
+    let is_query = |it: &&Record| matches!(it.event, Event::QueryStarted { .. });
+    let queries = records.iter().filter(is_query).count();
+    let cost = before.account.cost + charged(records);
+    assert_eq!(
+        found.account.queries as usize,
+        before.account.queries as usize + queries,
+        "{place}"
+    );
     assert_eq!(found.account.cost, cost, "{place}");
 }

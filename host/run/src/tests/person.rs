@@ -1,8 +1,110 @@
 //! The messages of an attended run, which are those of mini-swe-agent's interactive agent.
 
-use super::boundaries::{Attending, attended};
+use super::boundaries::{position, resumed};
 use super::*;
 use mswea_core::PersonMode;
+
+/// Gives these answers in order, and stores the questions.
+#[derive(Default)]
+pub(super) struct Attending {
+    pub(super) answers: Mutex<VecDeque<Answer>>,
+    pub(super) asked: Mutex<Vec<Question>>,
+    pub(super) mode: PersonMode,
+}
+
+#[async_trait]
+impl Person for Attending {
+    fn is_present(&self) -> bool {
+        true
+    }
+
+    fn mode(&self) -> PersonMode {
+        self.mode
+    }
+
+    async fn answer(&self, question: &Question) -> Option<Answer> {
+        self.asked.lock().unwrap().push(question.clone());
+        self.answers.lock().unwrap().pop_front()
+    }
+}
+
+pub(super) async fn attended(
+    replies: &[&str],
+    limits: RunLimits,
+    answers: Vec<Answer>,
+) -> (Ran, Vec<Question>) {
+    let person = Arc::new(Attending {
+        answers: Mutex::new(answers.into()),
+        ..Attending::default()
+    });
+    let own = person.clone();
+    let ran = run_changed(replies, limits, |parts| parts.person = own).await;
+    let asked = person.asked.lock().unwrap().clone();
+    (ran, asked)
+}
+
+#[tokio::test]
+async fn a_person_is_asked_and_what_is_answered_is_recorded() {
+    let say = |text: &str| Answer::Say { text: text.into() };
+    // The first Ctrl-C of `stop-step` ends the step only.
+    let (ran, asked) = attended(
+        &["calls:a|stop-step|c", "calls:submit x"],
+        RunLimits::default(),
+        vec![say("do better"), Answer::Yes],
+    )
+    .await;
+    assert_eq!(asked[0], Question::Interrupted);
+    assert_eq!(ran.ended.end, End::Submitted);
+    assert!(
+        !ran.commands.contains(&"c".to_owned()),
+        "{:?}",
+        ran.commands
+    );
+    let texts: Vec<String> = ran
+        .ended
+        .state
+        .messages
+        .iter()
+        .map(|it| it.text())
+        .collect();
+    assert_eq!(texts[6], "Interrupted by user: do better", "{texts:?}");
+    assert_eq!(
+        fold(&ran.journal.records()).messages,
+        ran.ended.state.messages
+    );
+
+    // A refused submission does not count, and a raised limit applies.
+    let limits = RunLimits {
+        steps: 1,
+        ..RunLimits::default()
+    };
+    let raise = Answer::Raise {
+        steps: 1,
+        cost: 0.0,
+    };
+    let (ran, asked) = attended(
+        &["calls:submit x", "calls:submit y"],
+        limits,
+        vec![say("not yet"), raise, Answer::Yes],
+    )
+    .await;
+    assert!(matches!(asked[0], Question::Submission { .. }));
+    assert!(matches!(asked[1], Question::Limit { .. }));
+    assert_eq!(ran.ended.submission, "y");
+    assert_eq!(ran.ended.end, End::Submitted);
+
+    // Without an answer the run ends, and a policy's question is a denial.
+    let (ran, _) = attended(&["calls:ask|stop-step"], RunLimits::default(), Vec::new()).await;
+    assert_eq!(ran.ended.end, End::Interrupted);
+    assert!(!ran.commands.contains(&"ask".to_owned()));
+    let (ran, _) = attended(
+        &["calls:ask|submit x"],
+        RunLimits::default(),
+        vec![Answer::Yes],
+    )
+    .await;
+    assert!(ran.commands.contains(&"ask".to_owned()));
+}
 
 /// The messages behind the first two, shortened: `role text`.
 fn shape(messages: &[Arc<Message>]) -> Vec<String> {
@@ -213,4 +315,17 @@ async fn a_limit_that_is_raised_too_little_ends_the_run() {
         };
         assert_eq!((account.queries, account.query_limit), (1, 1));
     }
+}
+
+#[tokio::test]
+async fn a_policy_judges_the_model_s_action_after_a_resume() {
+    let whole = run(&["calls:old", "calls:submit x"])
+        .await
+        .journal
+        .records();
+    let end = position(&whole, |event| matches!(event, Event::Rewritten { .. })) + 1;
+    let (state, commands) = resumed(&whole[..end], &["calls:submit x"], false, |_| {}).await;
+    assert_eq!(commands[0], "new");
+    let output = &state.messages[3].extra["raw_output"];
+    assert_eq!(output, "new");
 }
