@@ -109,8 +109,7 @@ fn measure(agents: usize, steps: usize, rounds: usize) -> ExitCode {
     table.note(format!(
         "{agents} agents with {steps} steps each, {rounds} rounds"
     ));
-    // Compiles the plugins, and stores the bodies of the requests.
-    child(HOST, 1, steps, folder.path());
+    // Compiles the plugins, too.
     bodies(steps, folder.path());
     let (mut host, mut bare, mut ratio) = Default::default();
     let (mut further, mut processor, mut processor_bare) = Default::default();
@@ -154,6 +153,10 @@ fn server(thinking: Duration) -> Server {
 /// Runs agents or bare loops in a process of their own.
 fn child(kind: &str, agents: usize, steps: usize, folder: &Path) -> Measured {
     let server = server(THINKING).recording(false);
+    child_with(&server, kind, agents, steps, folder)
+}
+
+fn child_with(server: &Server, kind: &str, agents: usize, steps: usize, folder: &Path) -> Measured {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([kind, &agents.to_string(), &steps.to_string(), &server.url()])
         .arg(folder)
@@ -182,7 +185,7 @@ fn child(kind: &str, agents: usize, steps: usize, folder: &Path) -> Measured {
 
 /// Agents of a program that calls the library: from the job to the trajectory.
 async fn host(agents: usize, steps: usize, url: &str, folder: &Path) -> Duration {
-    // Kept until the benchmark ends: for five seconds, ext4 makes new files more slowly where files were removed.
+    // Kept until the benchmark ends, because some file systems make files more slowly where others were just removed.
     let records = tempfile::tempdir_in(folder).unwrap().keep();
     let runtime = Arc::new(Runtime::new(Some(Cache::at(folder.join("cache")))));
     let configs: Vec<Config> = (0..agents)
@@ -227,9 +230,10 @@ fn body(folder: &Path, step: usize) -> PathBuf {
     folder.join(format!("body-{step}"))
 }
 
+/// Stores the bodies of the requests that an agent sends.
 fn bodies(steps: usize, folder: &Path) {
     let server = server(Duration::ZERO);
-    agent::tokio_runtime().block_on(host(1, steps, &server.url(), folder));
+    child_with(&server, HOST, 1, steps, folder);
     let requests = server.requests();
     assert_eq!(requests.len(), steps);
     for (step, request) in requests.into_iter().enumerate() {

@@ -114,7 +114,8 @@ pub trait Model: Send {
     }
 }
 
-/// The wire format of a model's API, without the network; see `wit/model-adapter.wit`.
+/// The wire format of a model's API, without the network; see `wit/model-adapter.wit`. Unlike a plugin, an
+/// implementation in the host gets messages with all keys of `extra`.
 #[async_trait]
 pub trait Adapter: Send {
     /// Starts a query.

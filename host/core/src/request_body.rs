@@ -150,7 +150,7 @@ impl RequestBodyBuilder {
     fn close(&mut self) {
         if !self.open.is_empty() {
             let mut chunk = std::mem::take(&mut self.open);
-            // It has spare memory if shared chunks follow, or if the body is longer than expected.
+            // It has spare memory if shared chunks follow, or if the body has another length than expected.
             chunk.shrink_to_fit();
             self.chunks.push(chunk.into());
         }

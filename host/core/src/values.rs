@@ -81,7 +81,7 @@ impl Message {
         }
     }
 
-    /// A copy for models and plugins, without the large keys that only the trajectory has.
+    /// A copy without the large keys that only the trajectory has.
     #[must_use]
     pub fn light(&self) -> Self {
         let extra = self.extra.iter().filter(|(key, _)| !is_bulky(key));
@@ -93,6 +93,15 @@ impl Message {
             extra: extra
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
+        }
+    }
+
+    /// The message without these keys; copied only if it has one of them.
+    #[must_use]
+    pub fn lightened(self: Arc<Self>) -> Arc<Self> {
+        match self.extra.keys().any(|key| is_bulky(key)) {
+            true => self.light().into(),
+            false => self,
         }
     }
 

@@ -144,7 +144,7 @@ fn lock() -> MutexGuard<'static, AttendedStarts> {
 }
 
 /// Calls `start`, which starts `process`, and gives it up when `limit` is reached. Returns also
-/// whether it was given up; then the process has ended, or ends without running its program.
+/// whether it was given up; then the process has ended, is being killed, or ends without running its program.
 pub(super) fn attended<T>(
     process: &ProcessStart,
     limit: &StartLimit<'_>,

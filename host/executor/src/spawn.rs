@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::low_descriptors::{LOW, LowDescriptors};
 use mswea_helper::child::{self, ProcessSpec, StartError, StartNote, StartStage};
 use mswea_helper::{processes, sys};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::sleep;
@@ -148,6 +148,14 @@ impl ChildProcess {
     /// The exit code, or minus the number of the signal that ended the child; none while it runs.
     pub(super) fn try_wait(&mut self) -> io::Result<Option<i32>> {
         look(self.pid, &mut self.returncode)
+    }
+
+    /// Whether the child has ended, and was not killed. It is not reaped.
+    pub(super) fn has_ended_by_itself(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let found = rustix::process::waitid(WaitId::Pid(self.pid), look);
+        let killed = Signal::KILL.as_raw();
+        found.is_ok_and(|it| it.is_some_and(|it| it.terminating_signal() != Some(killed)))
     }
 
     /// Kills the child's process group, unless its number may have been reused.

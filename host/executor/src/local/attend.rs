@@ -61,9 +61,8 @@ impl Running {
     }
 
     /// Whether the command has ended, and was not killed.
-    pub(super) fn has_ended_by_itself(&mut self) -> bool {
-        let killed = -rustix::process::Signal::KILL.as_raw();
-        matches!(self.child.try_wait(), Ok(Some(returncode)) if returncode != killed)
+    pub(super) fn has_ended_by_itself(&self) -> bool {
+        self.child.has_ended_by_itself()
     }
 
     /// The session that the command began.
@@ -84,7 +83,7 @@ impl Running {
             true => WATCHED_AFTER_AMONG_MANY,
             false => WATCHED_AFTER,
         };
-        // One timer for both times, because setting one costs a write to the runtime's `eventfd`.
+        // One timer for both times, because setting one can cost a write to the runtime's `eventfd`.
         let begun = Instant::now();
         let mut due = pin!(sleep(limit.min(watched_after)));
         let mut is_last = limit <= watched_after;
@@ -218,11 +217,12 @@ async fn fill(pipe: Option<&AsyncFd<OwnedFd>>, capture: &mut Capture) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::launch::Task;
+    use super::super::launch::{Task, settled};
     use super::Running;
     use crate::hanging::StartLimit;
     use crate::{LocalExecutor, LocalSettings};
     use mswea_core::{Command, Executor, Stop};
+    use rustix::process::{Pid, Signal, kill_process};
     use std::time::Duration;
 
     /// The host was stopped by SIGSTOP, and then notices the expired time before the end of the
@@ -253,6 +253,24 @@ mod tests {
         }
     }
 
+    fn until_output(running: &Running, bytes: u64) {
+        let pipe = running.pipe.as_ref().unwrap();
+        while rustix::io::ioctl_fionread(pipe).unwrap() < bytes {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// How many processes sleep for so many seconds.
+    fn sleeping(seconds: &str) -> usize {
+        let all = mswea_helper::processes::all().into_iter();
+        let line = format!("sleep\0{seconds}\0");
+        let found = all.filter(|process| {
+            let found = std::fs::read(format!("/proc/{}/cmdline", process.pid));
+            found.is_ok_and(|found| found == line.as_bytes())
+        });
+        found.count()
+    }
+
     /// A start is given up by a signal, which an ended program does not get.
     #[tokio::test]
     async fn an_ended_command_is_told_from_a_killed_one() {
@@ -261,19 +279,23 @@ mod tests {
         for (command, by_itself) in [
             ("exit 3", true),
             ("kill -TERM $$", true),
-            ("sleep 71.4", false),
+            ("sleep 71.5 & echo; sleep 71.4", false),
         ] {
             let limit = StartLimit::new(command, Duration::from_secs(60), &stop);
-            let mut running = executor
-                .launch(Task::Command(command), &limit)
-                .await
-                .unwrap();
-            if by_itself {
-                until_ended(&running);
+            let started = executor.launch(Task::Command(command), &limit).await;
+            let running = started.unwrap();
+            match by_itself {
+                true => until_ended(&running),
+                false => until_output(&running, 1),
             }
-            running.child.kill_group();
+            // As a start is given up.
+            let pid = Pid::from_raw(running.pid()).unwrap();
+            kill_process(pid, Signal::KILL).unwrap();
             until_ended(&running);
-            assert_eq!(running.has_ended_by_itself(), by_itself, "{command}");
+            let settled = settled(Ok(running), true, &limit);
+            assert_eq!(settled.is_ok(), by_itself, "{command}");
+            drop(settled);
+            assert_eq!(sleeping("71.5"), 0, "{command}");
         }
     }
 
@@ -288,6 +310,7 @@ mod tests {
             .launch(Task::Command(command), &starting)
             .await
             .unwrap();
+        until_output(&running, 2);
         let limit = Duration::from_millis(20);
         let command = Command::new(command);
         let output = executor.attend(running, &command, limit, &stop);
@@ -355,13 +378,7 @@ mod tests {
             );
         }
         executor.cleanup().await;
-        let left = mswea_helper::processes::all()
-            .into_iter()
-            .filter(|process| {
-                let line = std::fs::read(format!("/proc/{}/cmdline", process.pid));
-                line.is_ok_and(|line| line.starts_with(b"sleep\x0071.3"))
-            });
-        assert_eq!(left.count(), 0);
+        assert_eq!(sleeping("71.3"), 0);
         for mut other in others {
             other.cleanup().await;
         }

@@ -218,15 +218,10 @@ impl LocalExecutor {
         };
         let is_first = self.presence.is_none();
         let running = match orphans::are_many() || hanging::can_hang() {
-            false => match hanging::attended(&process, limit, start) {
-                // A host that was stopped (SIGSTOP) has not noticed how far the program has come.
-                (Ok(mut running), true) => match running.has_ended_by_itself() {
-                    true => Ok(running),
-                    false => Err(limit.failure()),
-                },
-                (Err(_), true) => Err(limit.failure()),
-                (started, false) => started,
-            },
+            false => {
+                let (started, is_given_up) = hanging::attended(&process, limit, start);
+                settled(started, is_given_up, limit)
+            }
             true => self.start_elsewhere(process, start).await,
         };
         match &running {
@@ -338,6 +333,20 @@ impl LocalExecutor {
         if let Some(lease) = &self.lease {
             lease.tell_session(session);
         }
+    }
+}
+
+/// The result of a start. One that was given up has failed, unless the program has run and ended: a host that
+/// was stopped (SIGSTOP) notices that late.
+pub(super) fn settled(
+    started: Result<Running, ActionFailure>,
+    is_given_up: bool,
+    limit: &StartLimit<'_>,
+) -> Result<Running, ActionFailure> {
+    match started {
+        started if !is_given_up => started,
+        Ok(running) if running.has_ended_by_itself() => Ok(running),
+        _ => Err(limit.failure()),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::pairing;
-use mswea_core::{Asker, Change, Message, Processor, ViewChange, is_bulky};
+use mswea_core::{Asker, Change, Message, Processor, ViewChange};
 
 /// The error of a processor that failed or broke the pairing of calls and results; for this step
 /// its output is its input.
@@ -90,14 +90,6 @@ impl Chain {
             };
         }
         (change, faults)
-    }
-}
-
-/// The message as a plugin would return it.
-fn light(message: Arc<Message>) -> Arc<Message> {
-    match message.extra.keys().any(|key| is_bulky(key)) {
-        true => message.light().into(),
-        false => message,
     }
 }
 
@@ -189,7 +181,9 @@ impl ChainedProcessor {
 
     /// Replaces the whole view.
     fn replace(&mut self, whole: Change) -> Change {
-        let whole: Vec<_> = whole.messages.into_iter().map(light).collect();
+        // As a plugin would return them.
+        let whole = whole.messages.into_iter().map(Message::lightened);
+        let whole: Vec<_> = whole.collect();
         let same = whole
             .iter()
             .zip(&self.view)
@@ -251,7 +245,8 @@ mod tests {
                 return Err(PluginFault::new("it failed"));
             }
             let view = self.input.iter().filter(|message| message.text() != "drop");
-            Ok(Change::all(view.cloned()).into())
+            // As of a plugin.
+            Ok(Change::all(view.cloned().map(Message::lightened)).into())
         }
     }
 
@@ -315,6 +310,19 @@ mod tests {
             (0, vec!["a".to_owned()])
         );
         assert!(faults.is_empty());
+
+        // What the processor returns after a failure differs only where its input differs.
+        let mut bulky = Message::new("user", "b");
+        bulky.extra.insert("raw_output".into(), "b".into());
+        chain.forget();
+        let mut history = [bulky, Message::new("user", "fail")].map(Arc::new);
+        chain.apply(&history, 0, &mut Nobody).await;
+        history[1] = Message::new("user", "c").into();
+        let (change, _) = chain.apply(&history, 1, &mut Nobody).await;
+        assert_eq!(
+            (change.start, texts(&change.messages)),
+            (1, vec!["c".to_owned()])
+        );
     }
 
     /// Answers with the given changes.

@@ -227,7 +227,7 @@ impl JournalFile {
 
 impl Journal for JournalFile {
     fn record(&self, event: &Event) -> io::Result<f64> {
-        // A clock that answers NaN or a time before 1970 is written as 0.
+        // NaN and times before 1970 become 0.
         let micros = (self.clock.now() * 1e6).round() as u64;
         let mut inner = self.inner();
         let inner = &mut *inner;

@@ -362,7 +362,7 @@ fn feed(input: &mut Vec<Arc<Message>>, mut change: mswea_core::Change) -> usize 
     let same = known
         .iter()
         .zip(&change.messages)
-        .take_while(|(old, new)| old == new)
+        .take_while(|(old, new)| Arc::ptr_eq(old, new) || old == new)
         .count();
     change.messages.drain(..same);
     change.start += same;
@@ -392,7 +392,11 @@ fn lay(
         if start > view.len() {
             return Err(broke(format!("its change starts at message {start}")));
         }
-        let messages = messages.into_iter().map(Message::from);
+        // As a plugin would return them.
+        let messages = messages
+            .into_iter()
+            .map(Message::lightened)
+            .map(Message::from);
         for (place, message) in places.into_iter().zip(messages) {
             let len = view.len();
             match view.get_mut(place) {

@@ -110,6 +110,31 @@ async fn a_candidate_that_un_pairs_or_asks() {
     );
     assert!(found.cases.iter().any(|case| case.new["failed"] == "broke"));
 
+    // A candidate that changes nothing, beside no processor: a plugin does not get what only the
+    // trajectory has.
+    let same = maker("same", || {
+        testing::processor(|input| Ok(input.iter().map(Message::light).collect()))
+    });
+    let shadow = run.shadow(same, RoleKind::HistoryProcessor, settings).await;
+    let processor = shadow.over(cast()).processors.remove(0);
+    let mut chain = Chain::new(vec![processor]);
+    let mut all = history(4);
+    for message in &mut all[2..] {
+        for key in ["response", "raw_output"] {
+            message.extra.insert(key.into(), json!("large"));
+        }
+    }
+    let all = Change::all(all).messages;
+    for step in 0..=4 {
+        run.query(step as u32 + 1);
+        let start = if step == 0 { 0 } else { 2 * step };
+        chain
+            .apply(&all[..2 * step + 2], start, &mut Model(0))
+            .await;
+    }
+    let found = shadow.finish(LONG).await;
+    assert_eq!(found.counts.of(Degree::Same), 5);
+
     let asks = || {
         testing::processor(|mut input| {
             input[0] = Message::new("ask", "what?");
