@@ -8,13 +8,14 @@
 #
 # Limits, on two cores: first build 15 minutes, edit of the loop 20 s, of the host 30 s, of a plugin
 # 15 s. The edits are made in a copy of the work tree (a static at a file's end), never in the tree
-# itself. Profile: PROFILE=dev (the default) or PROFILE=release. TARGET_DIR names the copy's target
-# directory; give the same one again to measure without the first build, which is otherwise made,
-# but not measured, when the directory is empty.
+# itself. The time ends when the new host has printed its version. Profile: PROFILE=release (the
+# default) or PROFILE=dev. TARGET_DIR names the copy's target directory; give the same one again to
+# measure without the first build, which is otherwise made, but not measured, when the directory is
+# empty.
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
-profile=${PROFILE:-dev}
+profile=${PROFILE:-release}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 tree=$scratch/tree
@@ -52,18 +53,22 @@ if [ "${1:-}" = --first ]; then
 fi
 CARGO_TARGET_DIR=${TARGET_DIR:-$scratch/target}
 export CARGO_TARGET_DIR
-took cargo build --profile "$profile" >/dev/null
+built() {
+    cargo build --profile "$profile" &&
+        "$CARGO_TARGET_DIR/$(echo "$profile" | sed 's/^dev$/debug/')/mswea-host" --version
+}
+took built >/dev/null
 for edit in 'host/run/src/loop.rs 20' 'host/plugin/src/load.rs 30'; do
     file=${edit% *}
     # A change of the machine code; an empty line would not be one.
     printf '\n#[used]\nstatic EDITED: [u8; 6] = *b"edited";\n' >>"$file"
-    seconds=$(took cargo build --profile "$profile")
+    seconds=$(took built)
     report "after an edit of $file" "$seconds" "${edit#* }"
 done
 for file in plugins/parsers/text_regex/src/lib.rs plugins/models/openai/src/lib.rs; do
     # A change of the component; a comment would not change its bytes.
     printf '\n#[used]\nstatic EDITED: [u8; 6] = *b"edited";\n' >>"$file"
-    seconds=$(took cargo build --profile "$profile")
+    seconds=$(took built)
     report "after an edit of $file" "$seconds" 15
 done
 if [ "${MSWEA_BENCH_STRICT:-}" = 1 ]; then
