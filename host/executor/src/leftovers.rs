@@ -144,8 +144,12 @@ fn sweep(run: Scope<'_>, dry_run: bool) -> Vec<Leftover> {
         survey.left.extend(left);
     }
     if !survey.found.is_empty() {
-        // The survey includes the descendants of the processes that were found.
-        survey = Survey::make(run);
+        // This survey includes the descendants of the processes that were found. These themselves may
+        // have ended meanwhile, after they have started others that it does not see yet.
+        let first = std::mem::replace(&mut survey, Survey::make(run)).found;
+        let again: BTreeSet<_> = survey.found.iter().map(|it| it.0.pid).collect();
+        let first = first.into_iter().filter(|it| !again.contains(&it.0.pid));
+        survey.found.extend(first);
     }
     let left = survey.left.into_iter();
     let left = left.map(|(process, marks, why)| leftover(&process, &marks, Fate::Left(why)));
