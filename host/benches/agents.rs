@@ -160,7 +160,7 @@ fn child_with(server: &Server, kind: &str, agents: usize, steps: usize, folder: 
     let output = Command::new(std::env::current_exe().unwrap())
         .args([kind, &agents.to_string(), &steps.to_string(), &server.url()])
         .arg(folder)
-        // What the runs leave in the user's state folder.
+        // Else the runs would write into the user's state folder.
         .env("XDG_STATE_HOME", folder.join("state"))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())

@@ -57,17 +57,21 @@ built() {
     cargo build --profile "$profile" &&
         "$CARGO_TARGET_DIR/$(echo "$profile" | sed 's/^dev$/debug/')/mswea-host" --version
 }
+# Adds other bytes than at the last measurement in the same target directory.
+edit() {
+    printf '\n#[used]\nstatic EDITED: [u8; 19] = *b"%s";\n' "$(date +%s%N)" >>"$1"
+}
 took built >/dev/null
 for edit in 'host/run/src/loop.rs 20' 'host/plugin/src/load.rs 30'; do
     file=${edit% *}
     # A change of the machine code; an empty line would not be one.
-    printf '\n#[used]\nstatic EDITED: [u8; 6] = *b"edited";\n' >>"$file"
+    edit "$file"
     seconds=$(took built)
     report "after an edit of $file" "$seconds" "${edit#* }"
 done
 for file in plugins/parsers/text_regex/src/lib.rs plugins/models/openai/src/lib.rs; do
     # A change of the component; a comment would not change its bytes.
-    printf '\n#[used]\nstatic EDITED: [u8; 6] = *b"edited";\n' >>"$file"
+    edit "$file"
     seconds=$(took built)
     report "after an edit of $file" "$seconds" 15
 done

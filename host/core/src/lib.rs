@@ -114,8 +114,8 @@ pub trait Model: Send {
     }
 }
 
-/// The wire format of a model's API, without the network; see `wit/model-adapter.wit`. Unlike a plugin, an
-/// implementation in the host gets messages with all keys of `extra`.
+/// The wire format of a model's API, without the network; see `wit/model-adapter.wit`. Without
+/// history processors, an implementation in the host gets messages with all keys of `extra`; a plugin never does.
 #[async_trait]
 pub trait Adapter: Send {
     /// Starts a query.

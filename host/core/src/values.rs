@@ -96,7 +96,7 @@ impl Message {
         }
     }
 
-    /// The message without these keys; copied only if it has one of them.
+    /// The message without the large keys that only the trajectory has; copied only if it has one of them.
     #[must_use]
     pub fn lightened(self: Arc<Self>) -> Arc<Self> {
         match self.extra.keys().any(|key| is_bulky(key)) {

@@ -147,8 +147,12 @@ fn sweep(run: Scope<'_>, dry_run: bool) -> Vec<Leftover> {
         // This survey includes the descendants of the processes that were found. These themselves may
         // have ended meanwhile, after they have started others that it does not see yet.
         let first = std::mem::replace(&mut survey, Survey::make(run)).found;
-        let again: BTreeSet<_> = survey.found.iter().map(|it| it.0.pid).collect();
-        let first = first.into_iter().filter(|it| !again.contains(&it.0.pid));
+        let found = survey.found.iter().map(|it| it.0.pid);
+        let left = survey.left.iter().map(|it| it.0.pid);
+        let again: BTreeSet<_> = found.chain(left).collect();
+        let first = first.into_iter();
+        let first = first.filter(|(process, _)| !again.contains(&process.pid));
+        let first = first.filter(|(process, _)| !dry_run || lives(process));
         survey.found.extend(first);
     }
     let left = survey.left.into_iter();
@@ -208,7 +212,9 @@ impl Caught {
     fn stop(&mut self, found: Vec<(Process, String)>) {
         for (process, marks) in found {
             let key = (process.pid, process.start);
-            if self.0.contains_key(&key) || !lives(&process) {
+            // It may have become a host since it was examined.
+            let is_host = || host::is_program(process.pid);
+            if self.0.contains_key(&key) || !lives(&process) || is_host() {
                 continue;
             }
             process.signal(libc::SIGSTOP);
@@ -342,6 +348,8 @@ impl Survey {
                 continue;
             };
             if process.is_gone() {
+                // It may have started others before it ended.
+                survey.in_doubt |= known.insert(pid);
                 continue;
             }
             match marks {

@@ -155,7 +155,9 @@ impl ChildProcess {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let found = rustix::process::waitid(WaitId::Pid(self.pid), look);
         let killed = Signal::KILL.as_raw();
-        found.is_ok_and(|it| it.is_some_and(|it| it.terminating_signal() != Some(killed)))
+        // Another process may have the number of a child that was reaped.
+        !self.is_reaped()
+            && found.is_ok_and(|it| it.is_some_and(|it| it.terminating_signal() != Some(killed)))
     }
 
     /// Kills the child's process group, unless its number may have been reused.

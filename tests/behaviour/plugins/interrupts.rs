@@ -65,7 +65,8 @@ fn signals_end_a_call() {
                     .iter()
                     .any(|event| event["event"] == "output")
             });
-            // The call that hangs begins right after the output. A fast machine needs 300 ms for the template.
+            // The call that hangs begins right after the output. On a fast machine, the template reaches its limit after
+            // 300 ms.
             std::thread::sleep(Duration::from_millis(100));
             let asked = Instant::now();
             running.signal(signal);

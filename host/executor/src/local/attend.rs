@@ -286,7 +286,12 @@ mod tests {
             let running = started.unwrap();
             match by_itself {
                 true => until_ended(&running),
-                false => until_output(&running, 1),
+                false => {
+                    until_output(&running, 1);
+                    while sleeping("71.5") == 0 {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
             }
             // As a start is given up.
             let pid = Pid::from_raw(running.pid()).unwrap();
