@@ -216,11 +216,16 @@ async fn a_stop_interrupts(executor: &mut dyn Executor) {
     let command = format!("echo begun; sleep {nap}");
     let command = Command::new(&command);
     let began = Instant::now();
-    let (output, ()) = tokio::join!(executor.execute(&command, &stop), async {
-        tokio::time::sleep(Duration::from_millis(400)).await;
+    let (output, stopped) = tokio::join!(executor.execute(&command, &stop), async {
+        // Until the command has begun, and its output has come.
+        while sleeping(&nap) == 0 && began.elapsed() < Duration::from_secs(10) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
         source.stop();
+        Instant::now()
     });
-    assert!(began.elapsed() < Duration::from_secs(3));
+    assert!(stopped.elapsed() < Duration::from_secs(3));
     assert_eq!(extra(&output, "exception_type"), "Interrupted");
     assert_eq!((output.output.as_str(), sleeping(&nap)), ("begun\n", 0));
 }
