@@ -144,16 +144,12 @@ fn sweep(run: Scope<'_>, dry_run: bool) -> Vec<Leftover> {
         survey.left.extend(left);
     }
     if !survey.found.is_empty() {
-        // This survey includes the descendants of the processes that were found. These themselves may
-        // have ended meanwhile, after they have started others that it does not see yet.
-        let first = std::mem::replace(&mut survey, Survey::make(run)).found;
-        let found = survey.found.iter().map(|it| it.0.pid);
-        let left = survey.left.iter().map(|it| it.0.pid);
-        let again: BTreeSet<_> = found.chain(left).collect();
-        let first = first.into_iter();
-        let first = first.filter(|(process, _)| !again.contains(&process.pid));
-        let first = first.filter(|(process, _)| !dry_run || lives(process));
-        survey.found.extend(first);
+        // This survey includes the descendants of the processes that were found.
+        let mut first = std::mem::replace(&mut survey, Survey::make(run)).found;
+        if dry_run {
+            first.retain(|(process, _)| lives(process));
+        }
+        survey.keep(first);
     }
     let left = survey.left.into_iter();
     let left = left.map(|(process, marks, why)| leftover(&process, &marks, Fate::Left(why)));
@@ -383,6 +379,17 @@ impl Survey {
         }
         survey.add_families(others, far);
         survey
+    }
+
+    /// Adds the processes that an earlier survey has found, and this one has not examined: they may have ended
+    /// after they had started others, which are not seen yet.
+    fn keep(&mut self, earlier: Vec<(Process, String)>) {
+        let found = self.found.iter().map(|it| it.0.pid);
+        let left = self.left.iter().map(|it| it.0.pid);
+        let examined: BTreeSet<_> = found.chain(left).collect();
+        let earlier = earlier.into_iter();
+        let ended = earlier.filter(|(process, _)| !examined.contains(&process.pid));
+        self.found.extend(ended);
     }
 
     /// Adds the descendants of leftovers, which may have lost the mark or be in a PID namespace of

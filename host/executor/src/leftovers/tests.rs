@@ -123,6 +123,25 @@ fn processes_that_keep_starting_others_are_removed() {
 }
 
 #[test]
+fn what_ended_between_two_surveys_is_kept_and_what_was_examined_again_is_not() {
+    let me = std::process::id().cast_signed();
+    let own = processes::stat(me, &mut Vec::new()).unwrap();
+    let numbered = |pid| {
+        let mut process = own;
+        process.pid = pid;
+        process
+    };
+    let found = |pid| (numbered(pid), "r".to_owned());
+    let mut second = Survey {
+        found: vec![found(1)],
+        left: vec![(numbered(2), "r".to_owned(), "a host".to_owned())],
+        in_doubt: false,
+    };
+    second.keep(vec![found(1), found(2), found(3)]);
+    assert_eq!(second.found, [found(1), found(3)]);
+}
+
+#[test]
 fn processes_that_may_be_of_a_living_run_stay() {
     let (dead, other) = (run_of(nobody()), run_of(nobody()));
     let living = run_of(std::process::id());
