@@ -101,6 +101,8 @@ mswea_plugin_error_t *plugin_judge(const mswea_action_t *action, mswea_verdict_t
 mswea_model_error_t *plugin_query(const mswea_change_t *change, const mswea_request_t *request,
                                   mswea_adapter_next_t *next);
 void plugin_head(uint16_t status, mswea_headers_t headers);
+// A delta of the kind `finished` or `end` tells the host that the reply is complete although the
+// connection stays open.
 void plugin_feed(mswea_bytes_t bytes, mswea_deltas_t *deltas);
 mswea_model_error_t *plugin_finish(mswea_adapter_next_t *next);
 

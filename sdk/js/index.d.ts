@@ -139,10 +139,14 @@ export interface HttpRequest {
   extra?: Json;
 }
 
-/** New text of the reply, for display: `kind` is `text`, `reasoning` or `tool-call`. */
+/**
+ * New text of the reply, for display: `kind` is `text`, `reasoning` or `tool-call`. Two kinds have no
+ * text, and tell the host that the reply is complete although the connection stays open: `finished`
+ * (token counts may follow) and `end` (nothing that follows counts).
+ */
 export interface Delta {
   kind: string;
-  text: string;
+  text?: string;
   extra?: Json;
 }
 

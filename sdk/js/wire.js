@@ -274,7 +274,7 @@ export function requestOut(request) {
 
 export const deltaOut = (delta) => ({
   kind: text(delta.kind, "delta.kind"),
-  text: text(delta.text, "delta.text"),
+  text: text(delta.text ?? "", "delta.text"),
   extra: extraOut(delta, "delta.extra"),
 });
 

@@ -8,7 +8,7 @@ use scripted_server::{Fault, Scenario, Server, Turn};
 use serde_json::json;
 
 use crate::host::Host;
-use crate::story::{impatient, patience, turns};
+use crate::story::{impatient, patience, submit, turns};
 
 /// A server that answers the first request with a command, and every later one with this turn.
 fn after_a_step(turn: Turn) -> Server {
@@ -219,6 +219,49 @@ fn servers_that_fail() {
             }
         });
     }
+}
+
+#[test]
+fn a_complete_reply_is_used_although_the_connection_stays_open() {
+    let submission = submit("done");
+    let event = |delta: serde_json::Value, reason: serde_json::Value| {
+        let choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
+        format!("data: {}\n\n", json!({"choices": [choice], "usage": null}))
+    };
+    let arguments = json!({"command": submission}).to_string();
+    let call = json!([{"index": 0, "id": "c", "type": "function", "function": {"name": "bash", "arguments": arguments}}]);
+    let finished =
+        event(json!({"tool_calls": call}), json!(null)) + &event(json!({}), json!("tool_calls"));
+    let usage =
+        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":5}}\n\n";
+    let whole = || Turn::commands(&[submission.as_str()]);
+    let longer = |turn: Turn| turn.with_header("content-length", "100000");
+    let raw = |text: String| longer(whole().with_body(text));
+    let responses: &[&str] = &["-c", "model.model_class=litellm_response"];
+    // Flags, the answer, and a fault after it. The time-outs are shorter than the wait for token counts.
+    let table: Vec<(&[&str], Turn, Fault)> = vec![
+        (&[], whole(), Fault::Stall),
+        (&["--no-stream"], longer(whole()), Fault::Stall),
+        (responses, whole(), Fault::Stall),
+        (&["-m", "anthropic/x"], whole(), Fault::Stall),
+        (&["-m", "gemini/x"], whole(), Fault::Stall),
+        (&["-m", "openrouter/x"], whole(), Fault::Stall),
+        (&[], raw(finished.clone()), Fault::Stall),
+        (&[], raw(finished.clone()), Fault::Cut),
+        (&[], raw(finished + usage), Fault::Stall),
+    ];
+    for (flags, turn, fault) in table {
+        let server = Server::start(Scenario::new([turn.with_fault(fault).at(1 << 30)]));
+        let run = impatient(&server).args(flags).run().expect(0);
+        assert_eq!(run.stdout, "done\n", "{flags:?}: {run}");
+        assert_eq!(server.served(), 1, "{flags:?}: {run}");
+        assert!(run.events("retry").is_empty(), "{flags:?}: {run}");
+    }
+    // An error does not wait for the end of the connection, either.
+    let refused = longer(Turn::status(401)).with_fault(Fault::Stall);
+    let server = Server::start(Scenario::always(refused.at(1 << 30)));
+    let run = impatient(&server).run().expect(5);
+    assert_eq!(run.exit_status(), "AuthenticationError", "{run}");
 }
 
 #[test]

@@ -122,9 +122,9 @@ pub trait Adapter: Send {
     async fn query(&mut self, change: &Change, tools: &[Tool]) -> Result<AdapterNext, ModelError>;
     /// Passes the status and the headers of a response; the headers' names are in lower case.
     async fn head(&mut self, status: u16, headers: &[(String, String)]) -> Result<(), ModelError>;
-    /// Passes the next bytes of the body.
+    /// Passes the next bytes of the body. After [`Delta::END`] no more are passed.
     async fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Delta>, ModelError>;
-    /// Ends the response: its body is complete.
+    /// Ends the response: its body, or the reply in it, is complete.
     async fn finish(&mut self) -> Result<AdapterNext, ModelError>;
     /// Drops the instance after a failure. The next `query` uses a fresh instance, so the caller
     /// has to pass the whole history.

@@ -401,11 +401,18 @@ pub enum AdapterNext {
     Reply(Reply),
 }
 
-/// New text of a reply, for display.
+/// New text of a reply, for display; or a sign of how far the response is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delta {
-    /// `text`, `reasoning` or `tool-call`.
+    /// `text`, `reasoning`, `tool-call`, or one of the signs.
     pub kind: String,
-    /// The new text.
+    /// The new text; empty for a sign.
     pub text: String,
+}
+
+impl Delta {
+    /// The sign that the reply is complete, though something that belongs to it may follow.
+    pub const FINISHED: &str = "finished";
+    /// The sign that nothing that follows in the response counts.
+    pub const END: &str = "end";
 }

@@ -3,23 +3,29 @@
 use std::fmt::Write as _;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
 
 use super::fault::{Again, RequestFault};
 use super::grants::Grants;
-use super::http::Http;
+use super::http::{Http, StartedResponse};
 use super::request::{self, LastUrl, Prepared};
 use super::retry::{self, Decision, Retries};
 use super::secrets::Secrets;
 use super::settings::RequestSettings;
 use mswea_core::Event;
 use mswea_core::{
-    Adapter, AdapterNext, Change, Context, ErrorClass, HttpRequest, Message, ModelError,
+    Adapter, AdapterNext, Change, Context, Delta, ErrorClass, HttpRequest, Message, ModelError,
     ModelFailure, Progress, Reply, Stop, Tool, Usage,
 };
 
 /// How many requests an adapter may make for one reply.
 const MAX_ROUND_TRIPS: u32 = 8;
+
+/// How long a server may be silent after a finished reply: token counts may follow, but some servers
+/// send nothing more and keep the connection open.
+const QUIET: Duration = Duration::from_secs(3);
 
 /// The values that all exchanges of one model share.
 pub(super) struct ModelAccess {
@@ -291,19 +297,9 @@ impl ModelAccess {
         tracing::debug!(origin = %answer.origin, status = answer.status, "response");
         let headers = answer.plain_headers();
         until_stopped(stop, adapter.head(answer.status, &headers)).await?;
-        let mut first = None;
-        while let Some(piece) = until_stopped(stop, answer.piece(settings)).await? {
-            if piece.is_empty() {
-                continue;
-            }
-            first = first.or_else(|| piece.trim_ascii_start().first().copied());
-            for delta in until_stopped(stop, adapter.feed(&piece)).await? {
-                so_far.shown = true;
-                context.front.show(&Progress::Delta(&delta));
-            }
-        }
+        let (first, has_ended) = self.read(adapter, &mut answer, context, so_far).await?;
         let finished: Result<AdapterNext, ModelError> = until_stopped(stop, adapter.finish()).await;
-        finished.map_err(|mut error| {
+        let finished = finished.map_err(|mut error| {
             error.status = Some(answer.status);
             if error.retry_after.is_none() {
                 error.retry_after = retry::asked(&answer.headers, SystemTime::now());
@@ -332,7 +328,67 @@ impl ModelAccess {
                 again = Again::IfAddressIsRight(0);
             }
             FailedAttempt { error, again }
-        })
+        });
+        if has_ended {
+            answer.release();
+        }
+        finished
+    }
+
+    /// Passes the body to the adapter, until it ends or the reply in it is complete. Returns the
+    /// first byte that is no blank, and whether the adapter has said that the rest does not count.
+    async fn read(
+        &self,
+        adapter: &mut dyn Adapter,
+        answer: &mut StartedResponse,
+        context: &Context,
+        so_far: &mut Progressed<'_>,
+    ) -> Result<(Option<u8>, bool), FailedAttempt> {
+        let stop = &context.stop;
+        let mut first = None;
+        // Until when something may follow the finished reply.
+        let mut quiet_until: Option<Instant> = None;
+        loop {
+            let piece = before(quiet_until, answer.piece(&self.settings));
+            let piece = match until_stopped(stop, piece).await {
+                Ok(Some(piece)) => piece,
+                Ok(None) => return Ok((first, false)),
+                // The reply is there and paid for: a connection that breaks after it changes nothing.
+                Err(fault) if quiet_until.is_some() && fault.class != ModelFailure::Interrupted => {
+                    tracing::debug!(message = %fault.message, "after a finished reply");
+                    return Ok((first, false));
+                }
+                Err(fault) => return Err(fault.into()),
+            };
+            if piece.is_empty() {
+                continue;
+            }
+            first = first.or_else(|| piece.trim_ascii_start().first().copied());
+            let (mut is_finished, mut has_ended, mut has_text) = (false, false, false);
+            for delta in until_stopped(stop, adapter.feed(&piece)).await? {
+                match delta.kind.as_str() {
+                    Delta::FINISHED => is_finished = true,
+                    Delta::END => has_ended = true,
+                    _ => {
+                        has_text = true;
+                        context.front.show(&Progress::Delta(&delta));
+                    }
+                }
+            }
+            so_far.shown |= has_text;
+            if has_ended {
+                return Ok((first, true));
+            }
+            // What only keeps the connection alive does not prolong the wait.
+            let prolongs = if quiet_until.is_some() {
+                has_text
+            } else {
+                is_finished
+            };
+            if prolongs {
+                quiet_until = Some(Instant::now() + QUIET);
+            }
+        }
     }
 }
 
@@ -376,6 +432,19 @@ fn record(context: &Context, event: &Event) -> Result<(), ModelError> {
             format!("the journal can't be written ({error}): is the disk full?"),
         )
     })
+}
+
+/// The next piece of a body, or its end, which also comes with the moment `due`.
+async fn before<T>(
+    due: Option<Instant>,
+    piece: impl Future<Output = Result<Option<T>, RequestFault>>,
+) -> Result<Option<T>, RequestFault> {
+    match due {
+        Some(due) => tokio::time::timeout_at(due, piece)
+            .await
+            .unwrap_or(Ok(None)),
+        None => piece.await,
+    }
 }
 
 /// Waits for `work`, at most until the run is stopped.

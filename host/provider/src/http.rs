@@ -34,6 +34,9 @@ const MAX_REDIRECTS: u32 = 5;
 /// Chunks of a body are joined up to about this size.
 const MAX_JOINED: usize = 64 << 10;
 
+/// How long the rest of a body after its reply is read.
+const REST_TIME: Duration = Duration::from_secs(1);
+
 /// The process's HTTP clients, with their connection pools. Cheap to make and to clone: a client is
 /// built when the first request needs it. A client for plain http loads no certificates.
 #[derive(Clone)]
@@ -335,6 +338,20 @@ impl StartedResponse {
             return Err(total.fault(&self.origin));
         }
         Ok(Some(piece))
+    }
+
+    /// Reads what follows a reply in the background: usually only the end of the body, after which
+    /// the connection can be used again. A connection on which more follows, or nothing, is closed.
+    pub fn release(mut self) {
+        let rest = async move {
+            let mut room = MAX_JOINED;
+            while let Ok(Some(piece)) = self.response.chunk().await
+                && piece.len() <= room
+            {
+                room -= piece.len();
+            }
+        };
+        tokio::spawn(tokio::time::timeout(REST_TIME, rest));
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::errors::Context;
 use crate::json::whole_characters;
+use crate::thinking::{self, Shown};
 use crate::{Assembly, Format};
 
 /// The part of a response that has arrived.
@@ -17,6 +18,18 @@ pub struct Exchange<F: Format> {
     headers: Headers,
     body: Body,
     assembly: F::Assembly,
+    shown: Shown,
+    said: Said,
+}
+
+/// How far the host knows the response to be.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Said {
+    Nothing,
+    /// The reply is complete, and token counts may follow.
+    Finished,
+    /// Nothing that follows counts.
+    End,
 }
 
 impl<F: Format> Exchange<F> {
@@ -28,6 +41,8 @@ impl<F: Format> Exchange<F> {
             body: Body::new(status, &headers),
             headers,
             assembly: F::Assembly::default(),
+            shown: Shown::default(),
+            said: Said::Nothing,
         }
     }
 
@@ -38,14 +53,45 @@ impl<F: Format> Exchange<F> {
         self.body.feed(bytes, &mut |event| {
             assembly.take(&mended(event), &mut deltas)
         });
+        let reached = self.reached();
+        let mut deltas = self.shown.pass(deltas, reached > Said::Nothing);
+        if reached > self.said {
+            self.said = reached;
+            deltas.push(match reached {
+                Said::End => Delta::end(),
+                _ => Delta::finished(),
+            });
+        }
         deltas
+    }
+
+    fn reached(&self) -> Said {
+        if self.said == Said::End || self.assembly.has_ended() || self.assembly.error().is_some() {
+            Said::End
+        } else if self.said == Said::Finished
+            || self.assembly.is_complete()
+            || self.body.is_complete_json()
+        {
+            Said::Finished
+        } else {
+            Said::Nothing
+        }
     }
 
     /// Parses the complete response.
     ///
     /// # Errors
     /// If it holds no answer.
-    pub fn finish(mut self, format: &F, history_len: usize) -> Result<Reply, ModelError> {
+    pub fn finish(self, format: &F, history_len: usize) -> Result<Reply, ModelError> {
+        let mut reply = self.parse(format, history_len)?;
+        if let Some(thinking) = thinking::split_off(&mut reply.message) {
+            F::keep_reasoning(&mut reply.message, thinking);
+        }
+        reply.extra = format.server().report.extra();
+        Ok(reply)
+    }
+
+    fn parse(mut self, format: &F, history_len: usize) -> Result<Reply, ModelError> {
         let assembly = &mut self.assembly;
         self.body
             .finish(&mut |event| assembly.take(&mended(event), &mut Vec::new()));
@@ -105,8 +151,7 @@ fn stream_reply<F: Format>(
         error.usage = F::usage(assembly.usage());
         return Err(error);
     }
-    if let Some(mut reply) = assembly.plain_reply(history_len) {
-        reply.extra = context.format.server().report.extra();
+    if let Some(reply) = assembly.plain_reply(history_len) {
         return Ok(reply);
     }
     let response = assembly.into_response();
@@ -125,8 +170,7 @@ fn whole_reply<F: Format>(
             context.status
         )));
     }
-    if let Some(mut reply) = F::plain_reply(text, history_len) {
-        reply.extra = context.format.server().report.extra();
+    if let Some(reply) = F::plain_reply(text, history_len) {
         return Ok(reply);
     }
     let response: Value = match serde_json::from_str(text) {
@@ -153,9 +197,7 @@ fn reply_of<F: Format>(
     if let Some(error) = F::failure(response) {
         return Err(context.refused_in_json(&error, usage));
     }
-    let reply = context.format.reply(response, verbatim, history_len);
-    if let Some(mut reply) = reply {
-        reply.extra = context.format.server().report.extra();
+    if let Some(reply) = context.format.reply(response, verbatim, history_len) {
         return Ok(reply);
     }
     let mut error = match response.get(F::HOLDER) {

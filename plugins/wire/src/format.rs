@@ -53,6 +53,9 @@ pub trait Format: Sized {
         None
     }
 
+    /// Stores reasoning that was in the text of a reply, if the server gets it back by a key.
+    fn keep_reasoning(_message: &mut Message, _reasoning: String) {}
+
     /// Parses the value of [`Format::USAGE`].
     fn usage(usage: &Value) -> Option<Usage>;
 
@@ -106,6 +109,9 @@ pub trait Assembly: Default {
 
     /// Whether the server has sent the end of the answer.
     fn is_complete(&self) -> bool;
+
+    /// Whether nothing that follows counts, not even the server's counts.
+    fn has_ended(&self) -> bool;
 
     /// The reply, if it can be made without a [`Value`] of the response.
     fn plain_reply(&self, _history_len: usize) -> Option<Reply> {

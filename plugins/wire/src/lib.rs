@@ -25,6 +25,7 @@ pub mod responses;
 mod server;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
+mod thinking;
 
 pub use calls::Calls;
 pub use client::Client;

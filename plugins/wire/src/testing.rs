@@ -120,13 +120,93 @@ pub fn answer(
 ) -> (Result<Reply, ModelError>, Vec<Delta>) {
     let headers = vec![("content-type".to_owned(), content_type.to_owned())];
     adapter.head(status, headers);
-    let deltas = pieces.iter().flat_map(|piece| adapter.feed(piece.to_vec()));
-    let deltas = deltas.collect();
+    let mut deltas = Vec::new();
+    for piece in pieces {
+        deltas.extend(adapter.feed(piece.to_vec()));
+        if deltas.last() == Some(&Delta::end()) {
+            break;
+        }
+    }
+    deltas.retain(|delta| !delta.is_sign());
     let reply = adapter.finish().map(|next| match next {
         Next::Reply(reply) => reply,
         Next::Send(request) => panic!("another request: {request:?}"),
     });
     (reply, deltas)
+}
+
+/// The signs that an adapter gives while it gets a body in lines, and the rest of the body after each.
+pub fn signs(adapter: &mut impl Adapter, status: u16, body: &str) -> Vec<(String, String)> {
+    adapter.head(status, Vec::new());
+    let mut signs = Vec::new();
+    let mut fed = 0;
+    for line in body.split_inclusive('\n') {
+        fed += line.len();
+        let deltas = adapter.feed(line.as_bytes().to_vec());
+        let said = deltas.into_iter().filter(Delta::is_sign);
+        signs.extend(said.map(|delta| (delta.kind, body[fed..].to_owned())));
+    }
+    signs
+}
+
+/// Checks the signs of a stream, a whole response and an error: the first is finished at the end of
+/// the event with `reason`, and has ended at its own end if `has_end`.
+///
+/// # Panics
+/// If they are others.
+pub fn check_signs(adapter: &mut impl Adapter, stream: &str, reason: &str, has_end: bool) {
+    let event = stream.find(reason).map(|at| &stream[at..]);
+    let rest = event.and_then(|event| event.split_once("\n\n").or(event.split_once("\r\n\r\n")));
+    let mut expected = vec![("finished".to_owned(), rest.unwrap_or_default().1.to_owned())];
+    if has_end {
+        let end = ("end".to_owned(), String::new());
+        match rest.unwrap_or_default().1.is_empty() {
+            true => expected = vec![end],
+            false => expected.push(end),
+        }
+    }
+    assert_eq!(signs(adapter, 200, stream), expected);
+    for (status, body) in [(200, "{\n\"x\": [{}]\n}\n"), (500, "\n{\"error\": {}}\n")] {
+        let finished = ("finished".to_owned(), String::new());
+        assert_eq!(signs(adapter, status, body), [finished], "{body}");
+    }
+    let error = "event: error\ndata: {\"type\": \"error\", \"error\": {\"message\": \"m\"}}\n\n";
+    let ended = ("end".to_owned(), ": more\n\n".to_owned());
+    assert_eq!(signs(adapter, 200, &format!("{error}: more\n\n")), [ended]);
+    assert_eq!(signs(adapter, 200, "data: {}\n\n"), []);
+}
+
+/// Checks that the thinking in the text of these bodies, `<think>rm</think>ls`, becomes reasoning, and
+/// is not sent back in the text.
+///
+/// # Panics
+/// If it is not so.
+pub fn check_thinking(adapter: &mut impl Adapter, bodies: &[&str]) {
+    for body in bodies {
+        let user = message("user", vec![text("hi")]);
+        ask(adapter, std::slice::from_ref(&user));
+        let (reply, deltas) = answer(adapter, 200, "", &[body.as_bytes()]);
+        let reply = match reply {
+            Ok(reply) => reply.message,
+            Err(error) => panic!("{body}: {}", error.message),
+        };
+        assert_eq!(reply.text(), "ls", "{body}");
+        assert!(
+            deltas
+                .iter()
+                .all(|delta| (&*delta.kind, &*delta.text) != ("text", "rm"))
+        );
+        let reasoning = reply.content.iter().find_map(|part| match part {
+            ContentPart::Reasoning(reasoning) => Some(&*reasoning.text),
+            _ => None,
+        });
+        assert_eq!(reasoning, Some("rm"), "{body}");
+        let sent = ask_body(adapter, &[user, reply]).to_string();
+        assert!(
+            sent.contains("\"ls\"") && !sent.contains("<think"),
+            "{sent}"
+        );
+    }
 }
 
 /// The deltas of one kind, joined.

@@ -384,11 +384,20 @@ typedef struct exports_mswea_adapter_http_request_t {
 } exports_mswea_adapter_http_request_t;
 
 // New text of the reply, which the host shows while the response arrives. It is used for
-// nothing else: the history gets the reply that `finish` returns.
+// nothing else: the history gets the reply that `finish` returns. Two kinds have no text, and
+// say how far the response is:
+// 
+// - `finished`: the reply is complete, but something that belongs to it may follow, such as the
+//   token counts after a finish reason. The host waits for it for a few seconds. If nothing
+//   comes, or the connection breaks, it calls `finish` as at the end of the body.
+// - `end`: nothing that follows counts (`[DONE]`, `message_stop`). The host passes no further
+//   bytes, and calls `finish`.
+// 
+// An adapter that says neither gets the whole body.
 typedef struct exports_mswea_adapter_delta_t {
-  // `text`, `reasoning` or `tool-call`.
+  // `text`, `reasoning`, `tool-call`, `finished` or `end`.
   mswea_string_t   kind;
-  // The new text.
+  // The new text; empty for `finished` and `end`.
   mswea_string_t   text;
   // JSON object, or none.
   exports_mswea_adapter_option_json_t   extra;

@@ -252,10 +252,12 @@ class Request(WithExtra):
 
 @dataclass
 class Delta(WithExtra):
-    """New text of the reply, for display: `kind` is `text`, `reasoning` or `tool-call`."""
+    """New text of the reply, for display: `kind` is `text`, `reasoning` or `tool-call`. Two kinds have
+    no text, and tell the host that the reply is complete although the connection stays open:
+    `finished` (token counts may follow) and `end` (nothing that follows counts)."""
 
     kind: str
-    text: str
+    text: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
 

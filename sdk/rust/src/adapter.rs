@@ -28,10 +28,11 @@ pub trait Adapter: Plugin {
     fn head(&mut self, status: u16, headers: Vec<(String, String)>);
 
     /// Passes the next bytes of the response's body. A piece may begin and end anywhere, also
-    /// within a character.
+    /// within a character. [`Delta::finished`] and [`Delta::end`] tell the host that the reply is
+    /// complete although the connection stays open.
     fn feed(&mut self, bytes: Vec<u8>) -> Vec<Delta>;
 
-    /// Called when the response's body has ended.
+    /// Called when the response's body has ended, or the reply in it is complete.
     ///
     /// # Errors
     ///
@@ -131,6 +132,22 @@ impl Delta {
             text: text.into(),
             extra: None,
         }
+    }
+
+    /// Says that the reply is complete, though something that belongs to it may follow, such as the
+    /// token counts after a finish reason: the host waits for it for a few seconds.
+    pub fn finished() -> Self {
+        Self::new("finished", "")
+    }
+
+    /// Says that nothing that follows in the response counts: the host passes no further bytes.
+    pub fn end() -> Self {
+        Self::new("end", "")
+    }
+
+    /// Whether it says how far the response is, and has no text.
+    pub fn is_sign(&self) -> bool {
+        matches!(self.kind.as_str(), "finished" | "end")
     }
 }
 

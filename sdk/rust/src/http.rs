@@ -3,6 +3,7 @@
 
 mod body;
 mod headers;
+mod json_end;
 mod sse;
 mod words;
 

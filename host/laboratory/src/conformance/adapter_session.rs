@@ -11,8 +11,8 @@ use super::histories::HistoryStep;
 use super::options::Response;
 use super::requests::{self, AllowedRequests};
 use mswea_core::{
-    Adapter, AdapterNext, Change, ConfiguredRole, Maker, Manner, Message, ModelError, ModelFailure,
-    Refused, RoleKind, Tool,
+    Adapter, AdapterNext, Change, ConfiguredRole, Delta, Maker, Manner, Message, ModelError,
+    ModelFailure, Refused, RoleKind, Tool,
 };
 
 /// How many requests one query may take.
@@ -137,9 +137,7 @@ impl<'k> AdapterSession<'k> {
         if !is_whole {
             pieces.pop();
         }
-        for piece in pieces {
-            self.adapter.feed(piece).await?;
-        }
+        self.feed(&pieces).await?;
         if !is_whole {
             return Ok(false);
         }
@@ -147,6 +145,20 @@ impl<'k> AdapterSession<'k> {
             Err(error) if error.class == ModelFailure::Plugin => Err(error),
             finished => Ok(finished.is_ok()),
         }
+    }
+
+    /// Passes pieces of a body, until the adapter says that nothing that follows counts. Returns the
+    /// deltas.
+    async fn feed(&mut self, pieces: &[&[u8]]) -> Result<Vec<Value>, ModelError> {
+        let mut all = Vec::new();
+        for piece in pieces {
+            let deltas = self.adapter.feed(piece).await?;
+            all.extend(deltas.iter().map(|delta| json!([delta.kind, delta.text])));
+            if deltas.iter().any(|delta| delta.kind == Delta::END) {
+                break;
+            }
+        }
+        Ok(all)
     }
 
     async fn converse(
@@ -181,11 +193,8 @@ impl<'k> AdapterSession<'k> {
             self.adapter
                 .head(response.status, &response.headers)
                 .await?;
-            for piece in response.pieces() {
-                for delta in self.adapter.feed(piece).await? {
-                    trace.deltas.push(json!([delta.kind, delta.text]));
-                }
-            }
+            let deltas = self.feed(&response.pieces()).await?;
+            trace.deltas.extend(deltas);
             next = self.adapter.finish().await?;
         }
     }

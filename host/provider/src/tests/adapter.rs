@@ -1,5 +1,6 @@
 //! A small adapter: one request per query, whose reply is the body; some bodies ask for another
-//! request.
+//! request. A body with `<finished>` or `<end>` says how far it is; pieces with a colon before them
+//! are not shown.
 
 use std::sync::{Arc, Mutex};
 
@@ -121,10 +122,20 @@ impl Adapter for Fake {
         if self.status != 200 {
             return Ok(Vec::new());
         }
-        Ok(vec![Delta {
-            kind: "text".to_owned(),
+        let mut deltas = Vec::new();
+        for kind in [Delta::FINISHED, Delta::END] {
+            if self.body.ends_with(&format!("<{kind}>")) {
+                deltas.push((kind, String::new()));
+            }
+        }
+        if !text.starts_with(':') {
+            deltas.insert(0, ("text", text));
+        }
+        let deltas = deltas.into_iter().map(|(kind, text)| Delta {
+            kind: kind.to_owned(),
             text,
-        }])
+        });
+        Ok(deltas.collect())
     }
 
     async fn finish(&mut self) -> Result<AdapterNext, ModelError> {

@@ -54,6 +54,81 @@ async fn a_reply_streams_in_pieces() {
 }
 
 #[tokio::test]
+async fn a_complete_reply_ends_the_reading() {
+    const HEAD: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    // What is sent when, the reply, and between how many seconds it comes.
+    type Pieces = Vec<(u64, &'static str)>;
+    let table: Vec<(Pieces, &str, u64, u64)> = vec![
+        (
+            vec![(0, HEAD), (0, "6\r\na<end>\r\n"), (9000, "")],
+            "a<end>",
+            0,
+            2,
+        ),
+        (
+            vec![(0, HEAD), (0, "b\r\na<finished>\r\n"), (9000, "")],
+            "a<finished>",
+            3,
+            6,
+        ),
+        // Token counts may follow; what only keeps the connection alive does not prolong the wait.
+        (
+            vec![
+                (0, HEAD),
+                (0, "b\r\na<finished>\r\n"),
+                (1500, "1\r\n:\r\n"),
+                (1000, "1\r\n:\r\n"),
+                (9000, ""),
+            ],
+            "a<finished>::",
+            3,
+            5,
+        ),
+        (
+            vec![
+                (0, HEAD),
+                (0, "b\r\na<finished>\r\n"),
+                (50, "1\r\n:\r\n0\r\n\r\n"),
+                (9000, ""),
+            ],
+            "a<finished>:",
+            0,
+            2,
+        ),
+        // The connection breaks after the reply.
+        (
+            vec![(0, HEAD), (0, "b\r\na<finished>\r\n")],
+            "a<finished>",
+            0,
+            2,
+        ),
+    ];
+    for (pieces, expected, least, most) in table {
+        let server = Server::start(vec![Step::Slowly(pieces), Step::Hang]);
+        let start = Instant::now();
+        let reply = Bench::new().query(&server.url).await.unwrap();
+        assert_eq!(reply.message.text(), expected);
+        let took = start.elapsed().as_secs_f64();
+        assert!(
+            took >= least as f64 && took < most as f64,
+            "{expected}: {took}"
+        );
+        assert_eq!(server.requests().len(), 1);
+    }
+    // An idle time-out after the reply.
+    let hangs = vec![(0, HEAD), (0, "b\r\na<finished>\r\n"), (9000, "")];
+    let server = Server::start(vec![Step::Slowly(hangs), Step::Hang]);
+    let mut bench = Bench::new();
+    bench.settings.idle_timeout = Some(Limit {
+        time: Duration::from_millis(100),
+        key: "model.idle_timeout",
+    });
+    let reply = bench.query(&server.url).await.unwrap();
+    assert_eq!(reply.message.text(), "a<finished>");
+    assert_eq!(bench.lines(), ["delta a<finished>"]);
+}
+
+#[tokio::test]
 async fn only_changes_travel() {
     let server = Server::start(vec![ok("1"), ok("2"), ok("3")]);
     let bench = Bench::new();

@@ -71,6 +71,27 @@ fn https(server: &Server, host: &str) -> String {
 }
 
 #[tokio::test]
+async fn a_connection_is_used_again_after_a_reply_that_ends_before_its_body() {
+    let server = Server::start(vec![Step::Custom(Box::new(|mut stream: TcpStream| {
+        for _ in 0..2 {
+            read_request(&mut stream);
+            let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n<end>\r\n";
+            stream.write_all(head.as_bytes()).unwrap();
+            std::thread::sleep(Duration::from_millis(30));
+            stream.write_all(b"0\r\n\r\n").unwrap();
+        }
+    }))]);
+    let bench = Bench::new();
+    let mut model = bench.model(&server.url);
+    for start in 0..2 {
+        let messages = vec![Message::new("user", "a").into()];
+        let change = Change { start, messages };
+        model.query(change, &[], &bench.context()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test]
 async fn https_with_an_authority_of_ones_own() {
     let server = Server::start(vec![tls_step("safe")]);
     let (bench, _ca) = bench(&[]);

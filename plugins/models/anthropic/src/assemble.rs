@@ -96,6 +96,10 @@ impl mswea_wire::Assembly for Assembly {
         self.done || reason.is_some_and(|reason| !reason.is_null())
     }
 
+    fn has_ended(&self) -> bool {
+        self.done
+    }
+
     fn into_response(mut self) -> Value {
         self.blocks.sort_by_key(|block| block.index);
         let blocks: Vec<Value> = self.blocks.into_iter().map(Block::into_value).collect();

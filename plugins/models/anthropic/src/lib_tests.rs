@@ -5,7 +5,9 @@ use super::*;
 use mswea_sdk::adapter::{Header, HttpRequest, Next, Request};
 use mswea_sdk::types::{Change, ContentPart, Message, Reasoning, Reply, Tool};
 use mswea_sdk::{Adapter as _, testing};
-use mswea_wire::testing::{answer, call, image, message, opaque, text};
+use mswea_wire::testing::{
+    answer, call, check_signs, check_thinking, image, message, opaque, text,
+};
 use serde_json::json;
 
 const VECTORS: [(&str, &str); 6] = [
@@ -169,6 +171,32 @@ fn exchanges_are_as_the_reference_has_them() {
             assert_eq!(&back.unwrap()["content"], sent, "{name}");
         }
     }
+}
+
+#[test]
+fn the_end_of_a_reply_is_said() {
+    let vector: Value = serde_json::from_str(VECTORS[0].1).unwrap();
+    let mut adapter = adapter(&vector["config"]);
+    let bytes = bytes(&vector);
+    let stream = std::str::from_utf8(&bytes).unwrap();
+    check_signs(&mut adapter, stream, "\"delta\":{\"stop_reason\"", true);
+}
+
+#[test]
+fn thinking_in_the_text_is_reasoning() {
+    let whole = r#"{"type":"message","role":"assistant","stop_reason":"end_turn",
+        "content":[{"type":"text","text":"<think>rm</think>ls"}]}"#;
+    let mut stream = String::new();
+    for event in [
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "<thi"}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "nk>rm</think>ls"}}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
+    ] {
+        stream += &format!("data: {event}\n\n");
+    }
+    let mut adapter = adapter(&json!({"model": "m"}));
+    check_thinking(&mut adapter, &[whole, &stream]);
 }
 
 #[test]

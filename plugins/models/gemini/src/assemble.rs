@@ -55,6 +55,11 @@ impl mswea_wire::Assembly for Assembly {
         self.candidate.contains_key("finishReason") || self.is_blocked()
     }
 
+    fn has_ended(&self) -> bool {
+        // The format has no mark of its end.
+        false
+    }
+
     fn into_response(mut self) -> Value {
         let mut out = Map::new();
         if self.has_candidate {

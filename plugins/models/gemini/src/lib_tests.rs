@@ -5,7 +5,8 @@ use mswea_sdk::adapter::Header;
 use mswea_sdk::testing;
 use mswea_sdk::types::ContentPart;
 use mswea_wire::testing::{
-    answer, ask, ask_body, cut_everywhere, cut_off_everywhere, joined, message, text, tool_message,
+    answer, ask, ask_body, check_signs, check_thinking, cut_everywhere, cut_off_everywhere, joined,
+    message, text, tool_message,
 };
 use serde_json::json;
 
@@ -22,6 +23,27 @@ const STREAM: &str = concat!(
     "data: {\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"bash\",\"args\":{\"command\":\"ls é\"}},\"thoughtSignature\":\"sig==\"},{\"functionCall\":{\"id\":\"own\",\"name\":\"bash\",\"args\":{\"command\":\"pwd\"}}}],\"role\":\"model\"},\"index\":0}]}\r\n\r\n",
     "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"\"}],\"role\":\"model\"},\"finishReason\":\"STOP\",\"index\":0}],\"usageMetadata\":{\"promptTokenCount\":10,\"candidatesTokenCount\":5,\"thoughtsTokenCount\":7,\"cachedContentTokenCount\":4,\"totalTokenCount\":22},\"modelVersion\":\"gemini-2.5-pro\",\"responseId\":\"r\"}\r\n\r\n",
 );
+
+#[test]
+fn the_end_of_a_reply_is_said() {
+    let mut adapter = adapter(json!({"model": "m"}));
+    check_signs(&mut adapter, STREAM, "finishReason", false);
+}
+
+#[test]
+fn thinking_in_the_text_is_reasoning() {
+    let of = |text: &str, reason: &str| {
+        format!(r#"{{"candidates":[{{"content":{{"parts":[{{"text":"{text}"}}]}}{reason}}}]}}"#)
+    };
+    let end = r#","finishReason":"STOP""#;
+    let stream = format!(
+        "data: {}\n\ndata: {}\n\n",
+        of("<think>r", ""),
+        of("m</think>ls", end)
+    );
+    let mut adapter = adapter(json!({"model": "m"}));
+    check_thinking(&mut adapter, &[&of("<think>rm</think>ls", end), &stream]);
+}
 
 #[test]
 fn requests_go_to_the_models_method_with_the_key_in_its_header() {

@@ -4,7 +4,7 @@ use super::*;
 use mswea_sdk::adapter::{Header, HeaderValue, HttpRequest, Next, Request};
 use mswea_sdk::types::{Change, ContentPart, Tool};
 use mswea_sdk::{Adapter as _, testing};
-use mswea_wire::testing::{answer, joined, message, text};
+use mswea_wire::testing::{answer, check_signs, joined, message, text};
 use serde_json::json;
 
 /// A stream as OpenAI sends it, with reasoning, text, two calls, a keep-alive and letters of
@@ -23,6 +23,51 @@ const STREAM: &str = concat!(
     "data: {\"id\":\"x\",\"choices\":[],\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":5,\"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\n",
     "data: [DONE]\n\n",
 );
+
+#[test]
+fn the_end_of_a_reply_is_said() {
+    let mut adapter = adapter(json!({"model": "m"}));
+    let reason = r#""finish_reason":"tool_calls""#;
+    check_signs(&mut adapter, STREAM, reason, true);
+    let no_done = STREAM.replace("data: [DONE]\n\n", "");
+    check_signs(&mut adapter, &no_done, reason, false);
+    let without_blank_lines = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\
+        \"finish_reason\":\"\"}]}\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\ndata: [DONE]\n";
+    let (reply, _) = answer(&mut adapter, 200, "", &[without_blank_lines.as_bytes()]);
+    assert_eq!(reply.unwrap().message.text(), "a");
+}
+
+#[test]
+fn thinking_in_the_text_is_reasoning_and_sent_back_as_such() {
+    let words = "<think>\n```bash\nrm x\n```</think>\nI look";
+    let whole = json!({"choices": [{"message": {"role": "assistant", "content": words}, "finish_reason": "stop"}]});
+    let pieces = words.split_inclusive(['<', '>', 'n', '/']);
+    let events =
+        pieces.map(|piece| json!({"choices": [{"index": 0, "delta": {"content": piece}}]}));
+    let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+    let stream: String = events
+        .chain([end])
+        .map(|event| format!("data: {event}\n\n"))
+        .collect();
+    for body in [whole.to_string(), stream] {
+        let mut adapter = adapter(json!({"model": "m"}));
+        ask(&mut adapter);
+        let (reply, deltas) = answer(&mut adapter, 200, "", &[body.as_bytes()]);
+        let reply = reply.unwrap().message;
+        assert_eq!(reply.text(), "\nI look");
+        if body.starts_with("data") {
+            assert_eq!(joined(&deltas, "text"), "\nI look");
+            assert_eq!(joined(&deltas, "reasoning"), "\n```bash\nrm x\n```");
+        }
+        let next = adapter.query(Change::tail(1, vec![reply]), Request::default());
+        let Ok(Next::Send(request)) = next else {
+            panic!("no request")
+        };
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        let sent = json!({"role": "assistant", "content": "\nI look", "reasoning_content": "\n```bash\nrm x\n```"});
+        assert_eq!(body["messages"][1], sent);
+    }
+}
 
 fn adapter(config: Value) -> OpenAi {
     testing::configure(config).unwrap()

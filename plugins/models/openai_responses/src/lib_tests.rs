@@ -7,8 +7,8 @@ use mswea_sdk::adapter::{Header, Next, Request};
 use mswea_sdk::types::{Change, ContentPart, Message};
 use mswea_sdk::{Adapter as _, testing};
 use mswea_wire::testing::{
-    answer, ask, ask_body, assistant, call, cut_everywhere, cut_off_everywhere, joined, message,
-    text, tool_message,
+    answer, ask, ask_body, assistant, call, check_signs, check_thinking, cut_everywhere,
+    cut_off_everywhere, joined, message, text, tool_message,
 };
 use serde_json::json;
 
@@ -80,6 +80,34 @@ fn stream() -> String {
         .unwrap();
     }
     out
+}
+
+#[test]
+fn the_end_of_a_reply_is_said() {
+    let mut adapter = adapter(json!({"model": "gpt-5"}));
+    check_signs(
+        &mut adapter,
+        &stream(),
+        r#""type":"response.completed""#,
+        true,
+    );
+}
+
+#[test]
+fn thinking_in_the_text_is_reasoning() {
+    let whole = json!({"id": "r", "object": "response", "status": "completed", "output": [
+        {"type": "message", "role": "assistant", "id": "m", "status": "completed",
+         "content": [{"type": "output_text", "text": "<think>rm</think>ls", "annotations": []}]},
+    ]});
+    let mut out = String::new();
+    for piece in ["<think>r", "m</th", "ink>ls"] {
+        let event = json!({"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": piece});
+        write!(out, "data: {event}\n\n").unwrap();
+    }
+    let event = json!({"type": "response.completed", "response": whole});
+    write!(out, "data: {event}\n\n").unwrap();
+    let mut adapter = adapter(json!({"model": "gpt-5"}));
+    check_thinking(&mut adapter, &[&whole.to_string(), &out]);
 }
 
 #[test]

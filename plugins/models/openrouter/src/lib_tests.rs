@@ -5,8 +5,8 @@ use mswea_sdk::adapter::Header;
 use mswea_sdk::testing;
 use mswea_sdk::types::ContentPart;
 use mswea_wire::testing::{
-    answer, ask, ask_body, bash_tool, cut_everywhere, cut_off_everywhere, message, text,
-    tool_message,
+    answer, ask, ask_body, bash_tool, check_signs, cut_everywhere, cut_off_everywhere, message,
+    text, tool_message,
 };
 use serde_json::json;
 
@@ -28,6 +28,13 @@ const STREAM: &str = concat!(
     "data: {\"id\":\"gen-1\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}],\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":20,\"total_tokens\":120,\"cost\":0.00123,\"is_byok\":false,\"prompt_tokens_details\":{\"cached_tokens\":80},\"cost_details\":{\"upstream_inference_cost\":null},\"completion_tokens_details\":{\"reasoning_tokens\":7}}}\n\n",
     "data: [DONE]\n\n",
 );
+
+#[test]
+fn the_end_of_a_reply_is_said() {
+    let mut adapter = adapter(json!({"model": "m"}));
+    let reason = r#""finish_reason":"tool_calls""#;
+    check_signs(&mut adapter, STREAM, reason, true);
+}
 
 /// The form in which the stream's message is sent back.
 fn sent_back() -> Value {

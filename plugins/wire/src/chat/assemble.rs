@@ -103,7 +103,13 @@ impl crate::Assembly for Assembly {
     }
 
     fn is_complete(&self) -> bool {
-        self.done || self.finish_reason.is_some()
+        // Some servers have an empty reason in every chunk.
+        let reason = self.finish_reason.as_ref();
+        self.done || reason.is_some_and(|reason| reason != "")
+    }
+
+    fn has_ended(&self) -> bool {
+        self.done
     }
 
     fn plain_reply(&self, history_len: usize) -> Option<Reply> {

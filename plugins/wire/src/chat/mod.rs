@@ -90,6 +90,10 @@ impl Format for Chat {
         plain::reply(response, history_len)
     }
 
+    fn keep_reasoning(message: &mut Message, reasoning: String) {
+        response::add_vendor_key(message, "reasoning_content", Value::String(reasoning));
+    }
+
     fn usage(usage: &Value) -> Option<Usage> {
         usage::usage(usage)
     }

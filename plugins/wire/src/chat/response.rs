@@ -7,6 +7,7 @@ use super::FORMAT;
 use super::assemble::{REASONING_KEYS, texts};
 use super::plain::id_of_call;
 use super::usage::usage;
+use crate::json::object;
 
 /// The reply in a `chat.completion` object; none if it holds no message.
 ///
@@ -94,6 +95,23 @@ fn message(message: &Map<String, Value>, history_len: usize) -> Message {
         tool_call_id: None,
         extra: None,
     }
+}
+
+/// Adds a key that is sent back with the message.
+pub fn add_vendor_key(message: &mut Message, key: &str, value: Value) {
+    let is_vendors =
+        |part: &ContentPart| matches!(part, ContentPart::Opaque(opaque) if opaque.format == FORMAT);
+    let at = message.content.iter().position(is_vendors);
+    let mut vendor = match at.map(|at| message.content.remove(at)) {
+        Some(ContentPart::Opaque(opaque)) => object(Some(&opaque.data)).unwrap_or_default(),
+        _ => Map::new(),
+    };
+    vendor.insert(key.to_owned(), value);
+    message.content.push(ContentPart::Opaque(Opaque {
+        format: FORMAT.to_owned(),
+        data: Value::Object(vendor).to_string(),
+        extra: None,
+    }));
 }
 
 /// Whether the value has nothing to send back: some servers list all keys that they know, without

@@ -58,6 +58,10 @@ impl crate::Assembly for Assembly {
     }
 
     fn is_complete(&self) -> bool {
+        self.has_ended()
+    }
+
+    fn has_ended(&self) -> bool {
         self.ended.is_some() || self.done
     }
 

@@ -1,5 +1,6 @@
 //! A response's body: one text, or a stream of events, whatever the server's headers say.
 
+use super::json_end::JsonEnd;
 use super::{Decoder, Event, Headers};
 
 /// How many bytes of a stream's beginning are kept for the error message.
@@ -29,6 +30,7 @@ pub struct Body {
     /// The whole body, or the beginning of a stream.
     bytes: Vec<u8>,
     decoder: Decoder,
+    json_end: JsonEnd,
 }
 
 impl Body {
@@ -46,6 +48,7 @@ impl Body {
             },
             bytes: Vec::new(),
             decoder: Decoder::default(),
+            json_end: JsonEnd::default(),
         }
     }
 
@@ -59,7 +62,12 @@ impl Body {
             return;
         }
         self.bytes.extend_from_slice(bytes);
+        self.json_end.feed(bytes);
         if self.mode == Mode::Undecided {
+            // Some servers send blanks while they work, to keep the connection alive. They are not
+            // kept: otherwise each piece would be looked at again with the next one.
+            let blanks = self.bytes.len() - trim_start(&self.bytes).len();
+            self.bytes.drain(..blanks);
             self.mode = self.decide(false);
             if self.mode == Mode::Stream {
                 self.begin_stream(sink);
@@ -87,6 +95,14 @@ impl Body {
         self.mode == Mode::Stream
     }
 
+    /// Whether it is one text that is a complete object or list of JSON: a server that keeps the
+    /// connection open sends nothing more that belongs to it.
+    pub fn is_complete_json(&self) -> bool {
+        self.mode == Mode::Whole
+            && self.json_end.is_reached()
+            && matches!(self.bytes().first(), Some(b'{' | b'['))
+    }
+
     /// Whether its first bytes are those of a stream.
     pub fn begins_as_stream(&self) -> bool {
         begins_stream(trim(&self.bytes))
@@ -103,7 +119,7 @@ impl Body {
     }
 
     fn decide(&self, is_end: bool) -> Mode {
-        let start = trim(&self.bytes);
+        let start = trim_start(&self.bytes);
         match start.first() {
             None if !is_end => Mode::Undecided,
             None | Some(b'{' | b'[' | b'<') => Mode::Whole,
@@ -116,13 +132,16 @@ impl Body {
     }
 }
 
-/// A body without the blanks (and the byte-order mark) around it. Some servers send blanks while
-/// they work, to keep the connection alive.
+/// A body without the blanks (and the byte-order mark) around it.
 fn trim(body: &[u8]) -> &[u8] {
-    let body = body.trim_ascii();
+    trim_start(body).trim_ascii_end()
+}
+
+fn trim_start(body: &[u8]) -> &[u8] {
+    let body = body.trim_ascii_start();
     body.strip_prefix(b"\xef\xbb\xbf")
         .unwrap_or(body)
-        .trim_ascii()
+        .trim_ascii_start()
 }
 
 fn begins_stream(start: &[u8]) -> bool {
@@ -174,6 +193,57 @@ mod tests {
                 let text = String::from_utf8(read.2).unwrap();
                 assert_eq!(text, body.trim_start_matches('\u{feff}').trim());
             }
+        }
+    }
+
+    #[test]
+    fn blanks_and_comments_cost_no_time() {
+        let (blanks, head) = (vec![b' '; 1 << 16], Headers::default());
+        for (begin, between, end) in [
+            ("", " ", "{}"),
+            ("", "\n", "data: a\n\n"),
+            ("\u{feff}", " ", "{}"),
+            ("d", " ", ""),
+            ("data: a\n\n", "\n", "data: b\n\n"),
+            ("data: a\n\n", ":\n", "data: b\n\n"),
+            ("data: a\n\n", ": ", "\n\n"),
+            ("data: ", " ", "a\n\n"),
+        ] {
+            let start = std::time::Instant::now();
+            let mut sink = |_: Event| {};
+            let mut body = Body::new(200, &head);
+            let piece = match between {
+                " " => blanks.clone(),
+                other => other.repeat(blanks.len() / other.len()).into_bytes(),
+            };
+            body.feed(begin.as_bytes(), &mut sink);
+            for _ in 0..256 {
+                body.feed(&piece, &mut sink);
+                body.is_complete_json();
+            }
+            body.feed(end.as_bytes(), &mut sink);
+            body.finish(&mut sink);
+            // With a loop that looks at everything again it takes minutes.
+            let took = start.elapsed();
+            assert!(took.as_secs() < 30, "{begin:?} {between:?}: {took:?}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_whole_text_is_seen() {
+        for (status, body, expected) in [
+            (200, "{\"a\": [1]}", true),
+            (200, " \n[{}] \n", true),
+            (500, "{\"error\": {}}", true),
+            (200, "{\"a\": [1]", false),
+            (200, "plain {}", false),
+            (200, "data: {}\n\n", false),
+            (500, "<html>{}", false),
+            (200, "", false),
+        ] {
+            let mut kept = Body::new(status, &Headers::default());
+            kept.feed(body.as_bytes(), &mut |_| {});
+            assert_eq!(kept.is_complete_json(), expected, "{body}");
         }
     }
 

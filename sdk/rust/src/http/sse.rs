@@ -18,6 +18,9 @@ pub struct Decoder {
     line: Vec<u8>,
     event: Event,
     has_data: bool,
+    /// The `event` field after the data: that of the same event, or of the next one if no blank line
+    /// stands before its data.
+    later_name: Option<String>,
     /// Whether the last byte was a carriage return: a line feed right after it belongs to it.
     after_cr: bool,
 }
@@ -75,12 +78,18 @@ impl Decoder {
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
             "data" => {
+                if self.has_data && are_two(&self.event.data, value) {
+                    let name = self.later_name.take();
+                    self.dispatch(sink);
+                    self.event.name = name.unwrap_or_default();
+                }
                 if self.has_data {
                     self.event.data.push('\n');
                 }
                 self.event.data.push_str(value);
                 self.has_data = true;
             }
+            "event" if self.has_data => self.later_name = Some(value.to_owned()),
             "event" => value.clone_into(&mut self.event.name),
             // Comments (an empty field name) keep the connection alive; `id` and `retry` are
             // for reconnecting, which a completion can't do.
@@ -89,11 +98,20 @@ impl Decoder {
     }
 
     fn dispatch(&mut self, sink: &mut impl FnMut(Event)) {
-        let event = std::mem::take(&mut self.event);
+        let mut event = std::mem::take(&mut self.event);
+        if let Some(name) = self.later_name.take() {
+            event.name = name;
+        }
         if std::mem::take(&mut self.has_data) {
             sink(event);
         }
     }
+}
+
+/// Whether a line begins another event although no blank line stands before it, as some servers
+/// write: no JSON text has these brackets at the end of one line and at the beginning of the next.
+fn are_two(data: &str, line: &str) -> bool {
+    data.ends_with('}') && line.starts_with(['{', '['])
 }
 
 #[cfg(test)]
@@ -113,7 +131,7 @@ mod tests {
 
     #[test]
     fn events_are_decoded_whatever_the_cut() {
-        let vectors: [(&str, &[(&str, &str)]); 12] = [
+        let vectors: [(&str, &[(&str, &str)]); 14] = [
             ("", &[]),
             ("data: a\n\ndata:b\n\n", &[("", "a"), ("", "b")]),
             (
@@ -129,12 +147,25 @@ mod tests {
                 "event: error\ndata: x\n\ndata: y\n\n",
                 &[("error", "x"), ("", "y")],
             ),
-            ("event: ping\n\ndata: y\n\n", &[("", "y")]),
+            ("event: ping\n\ndata: y\nevent: z\n\n", &[("z", "y")]),
             ("id: 1\nretry: 5\nother: z\ndata: y\n\n", &[("", "y")]),
             ("data: no blank line", &[("", "no blank line")]),
             ("data: a\n\ndata: half\n", &[("", "a"), ("", "half")]),
             ("\u{feff}data: a\n\n", &[("", "a")]),
             ("\n\n\r\n data: indented\n\ndata:\n\n", &[("", "")]),
+            (
+                "data: {\ndata: \"a\": {},\ndata: \"b\": 1}\n\n",
+                &[("", "{\n\"a\": {},\n\"b\": 1}")],
+            ),
+            (
+                "data: {}\ndata: {}\nevent: error\ndata: {\"a\": {}}\ndata: [DONE]\n",
+                &[
+                    ("", "{}"),
+                    ("", "{}"),
+                    ("error", "{\"a\": {}}"),
+                    ("", "[DONE]"),
+                ],
+            ),
         ];
         for (stream, expected) in vectors {
             let bytes = stream.as_bytes();
