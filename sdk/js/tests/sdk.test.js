@@ -357,6 +357,8 @@ test("`finish` reports exceptions of `head` and `feed`", () => {
   const [{ modelAdapter }, set] = acting(Adapter, "query", "head", "feed", "finish");
   set([{ kind: "text", text: "a\ud800" }]);
   assert.equal(modelAdapter.feed(new Uint8Array())[0].text, "a\ufffd");
+  set([{ kind: "end" }]);
+  assert.deepEqual(modelAdapter.feed(new Uint8Array()), [{ kind: "end", text: "", extra: undefined }]);
   set(() => {
     throw new Error("in the middle");
   });
