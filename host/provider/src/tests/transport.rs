@@ -75,7 +75,7 @@ async fn a_connection_is_used_again_after_a_reply_that_ends_before_its_body() {
     let server = Server::start(vec![Step::Custom(Box::new(|mut stream: TcpStream| {
         for _ in 0..2 {
             read_request(&mut stream);
-            let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n<end>\r\n";
+            let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n6\r\na<end>\r\n";
             stream.write_all(head.as_bytes()).unwrap();
             std::thread::sleep(Duration::from_millis(30));
             stream.write_all(b"0\r\n\r\n").unwrap();
