@@ -112,6 +112,7 @@ fn find_plugins(root: &Path) -> Result<Vec<Plugin>> {
     // The root manifest holds the guests' profiles.
     for input in [
         "plugins/wire",
+        "host/expression",
         "sdk/rust/src",
         "sdk/rust/Cargo.toml",
         "wit",

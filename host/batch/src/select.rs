@@ -1,6 +1,6 @@
 //! `--shuffle`, `--filter` and `--slice`, in this order, as mini-swe-agent and SWE-agent have them.
 
-use fancy_regex::Regex;
+use mswea_expression::Expression;
 
 use crate::error::BatchError;
 use crate::manifest::BatchInstance;
@@ -65,11 +65,13 @@ impl Selection {
                     self.filter
                 ))
             };
-            let regex = Regex::new(&format!("\\A(?:{})", self.filter));
-            let regex = regex.map_err(|error| wrong(&error))?;
+            let expression = Expression::new(&self.filter).map_err(|error| wrong(&error))?;
             let mut kept = Vec::new();
             for item in items {
-                if regex.is_match(item.id()).map_err(|error| wrong(&error))? {
+                if expression
+                    .begins(item.id())
+                    .map_err(|error| wrong(&error))?
+                {
                     kept.push(item);
                 }
             }

@@ -212,6 +212,28 @@ fn later_layers_win_and_the_environment_only_over_the_preset() {
     }
 }
 
+/// What mini-swe-agent's classes for commands in the text say about an unusable reply.
+#[test]
+fn commands_in_the_text_have_feedback_of_their_own() {
+    let lines = MINI.lines().filter(|line| !line.contains("error"));
+    let file = lines.collect::<Vec<_>>().join("\n");
+    let env = Memory::new().file("/work/mini.yaml", &file);
+    for (class, own) in [
+        ("litellm_textbased", true),
+        ("openrouter_textbased", true),
+        ("openrouter", false),
+        ("litellm", false),
+    ] {
+        let class = format!("model.model_class={class}");
+        let config = env.resolve(&["mini.yaml", &class]).unwrap();
+        let feedback = config.model.format_error_template;
+        let is_own = feedback.contains("EXACTLY ONE action in triple backticks");
+        assert_eq!(is_own, own, "{class}: {feedback}");
+        let config = env.resolve(&["mini.yaml", &class, "model.format_error_template=no"]);
+        assert_eq!(config.unwrap().model.format_error_template, "no");
+    }
+}
+
 #[test]
 fn files_of_mini_load_unchanged() {
     let env = Memory::new().file("/work/mini.yaml", MINI);

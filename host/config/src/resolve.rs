@@ -16,6 +16,10 @@ use super::{litellm, logins};
 /// The regular expression with which mini-swe-agent finds the command in a text.
 const TEXT_REGEX: &str = r"```mswea_bash_command\s*\n(.*?)\n```";
 
+/// What the model is told about an unusable reply where commands stand in the text, unless a config
+/// says so; mini-swe-agent's model classes have a default of the same content.
+const TEXT_FEEDBACK: &str = "Each reply has to hold EXACTLY ONE action in triple backticks; this one holds {{ actions | length }}.";
+
 /// Parts of the names of models whose provider caches only the parts of a request that are marked.
 const CLAUDE: [&str; 4] = ["anthropic", "sonnet", "opus", "claude"];
 
@@ -64,6 +68,10 @@ impl Layers {
                 let regex = &mut config.model.action_regex;
                 regex.get_or_insert_with(|| TEXT_REGEX.to_owned());
             }
+        }
+        let feedback = self.merged.get(&["model", "format_error_template"]);
+        if feedback.is_none() && config.pipeline.parser == "text_regex" {
+            TEXT_FEEDBACK.clone_into(&mut config.model.format_error_template);
         }
         if self.merged.get(&["model", "set_cache_control"]).is_none() && is_claude(&config) {
             config.model.set_cache_control = Some("default_end".to_owned());

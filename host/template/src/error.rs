@@ -251,7 +251,9 @@ fn hint(error: &Error, vars: Option<Vars<'_>>) -> Option<String> {
     match error.kind() {
         ErrorKind::UnknownMethod if detail.contains("append") || detail.contains("update") => {
             return Some(
-                "lists and maps can't be changed; build a new one with `{% set x = x + [y] %}`"
+                "lists and maps can't be changed: `{% set x = x + [y] %}` makes a new one; what a loop \
+                 sets is gone after each turn, so write `{% set all = namespace(x=[]) %}` before a loop, and \
+                 `{% set all.x = all.x + [y] %}` in it"
                     .to_owned(),
             );
         }

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use fancy_regex::Regex;
+use mswea_expression::Expression;
 
 use crate::cli::dotenv;
 
@@ -20,7 +20,7 @@ const HEAD: &str = "\
 /// The commands that need no question.
 #[derive(Debug, Default)]
 pub(super) struct Approval {
-    whitelist: Vec<Regex>,
+    whitelist: Vec<Expression>,
     prefixes: Vec<Vec<String>>,
     denied: Vec<Vec<String>>,
     /// The prefixes that were approved for this run.
@@ -66,10 +66,7 @@ impl Approval {
     /// The invalid expression, and the mistake in it.
     pub fn of(whitelist: &[String]) -> Result<Self, (String, String)> {
         let compile = |pattern: &String| {
-            // A group makes `a|b` one expression.
-            let anchored = format!(r"\A(?:{pattern})");
-            let compiled = Regex::new(pattern).and_then(|_| Regex::new(&anchored));
-            compiled.map_err(|error| (pattern.clone(), error.to_string()))
+            Expression::new(pattern).map_err(|error| (pattern.clone(), error.to_string()))
         };
         Ok(Self {
             whitelist: whitelist.iter().map(compile).collect::<Result<_, _>>()?,
@@ -144,7 +141,7 @@ impl Approval {
             return false;
         }
         // An expression whose search is aborted counts as no match.
-        let matches = |regex: &Regex| regex.is_match(command).unwrap_or(false);
+        let matches = |one: &Expression| one.begins(command) == Ok(true);
         if self.whitelist.iter().any(matches) {
             return true;
         }

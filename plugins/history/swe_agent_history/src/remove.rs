@@ -1,36 +1,13 @@
 //! `remove_regex`: removes the text that regular expressions match.
 
+use mswea_expression::Expression;
 use mswea_sdk::types::{ContentPart, Message, PluginError};
-use regex_lite::{NoExpand, Regex, RegexBuilder};
 
 use crate::engine::Rule;
 
-/// An expression.
-struct Pattern {
-    regex: Regex,
-    /// The beginning of every match: searching for it is fast, and most texts lack it.
-    prefix: String,
-}
-
-/// The text that every match of an expression begins with, as far as a simple analysis shows.
-fn prefix(pattern: &str) -> String {
-    // An alternative begins differently, and flags and classes can match other characters.
-    if pattern.contains('|') || pattern.starts_with(['(', '\\']) {
-        return String::new();
-    }
-    let is_plain = |c: char| !r"\.+*?()|[]{}^$".contains(c);
-    let end = pattern.find(|c| !is_plain(c)).unwrap_or(pattern.len());
-    let mut prefix = pattern[..end].to_owned();
-    // A repeated character can be missing.
-    if pattern[end..].starts_with(['*', '?', '{']) {
-        prefix.pop();
-    }
-    prefix
-}
-
 /// The expressions, and the messages that they apply to.
 pub struct Remover {
-    patterns: Vec<Pattern>,
+    patterns: Vec<Expression>,
     keep_last: usize,
     /// Messages before this index are searched.
     limit: usize,
@@ -44,21 +21,13 @@ impl Remover {
     /// A message if an expression does not compile.
     pub fn new(patterns: &[String], keep_last: usize) -> Result<Self, PluginError> {
         let compile = |(number, pattern): (usize, &String)| {
-            let regex = RegexBuilder::new(pattern)
-                .dot_matches_new_line(true)
-                .build();
-            let regex = regex.map_err(|error| {
+            Expression::dot_all(pattern).map_err(|error| {
                 PluginError::invalid_config(format!(
-                    "entry {} of `remove`, `{pattern}`, is not usable: {error}; write it in the \
-                     syntax of Rust's `regex-lite` crate, which has no look-around, no \
-                     back-references and no Unicode classes, and where a literal `{{` is `\\{{`",
+                    "entry {} of `remove`, `{pattern}`, is not usable: {error}; it is written as for \
+                     Python's `re`",
                     number + 1
                 ))
                 .at(&format!("/remove/{number}"))
-            })?;
-            Ok(Pattern {
-                prefix: prefix(pattern),
-                regex,
             })
         };
         Ok(Self {
@@ -90,41 +59,13 @@ impl Rule for Remover {
             let ContentPart::Text(text) = part else {
                 continue;
             };
-            for Pattern { regex, prefix } in &self.patterns {
-                if text.contains(prefix) && regex.is_match(text) {
-                    *text = regex.replace_all(text, NoExpand("")).into_owned();
+            for pattern in &self.patterns {
+                // A text in which the search takes too long stays as it is.
+                if let Ok(Some(rest)) = pattern.removed(text) {
+                    *text = rest;
                 }
             }
         }
         message
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_match_begins_with() {
-        for (pattern, expected) in [
-            ("<diff>.*</diff>", "<diff>"),
-            ("plain text", "plain text"),
-            ("", ""),
-            ("ab*c", "a"),
-            ("ab?", "a"),
-            ("ab{0,2}", "a"),
-            ("ab+c", "ab"),
-            ("é*", ""),
-            ("a|b", ""),
-            ("(?i)abc", ""),
-            ("a(?i)bc", "a"),
-            ("x(a|b)", ""),
-            (r"\d", ""),
-            (r"a\d", "a"),
-            ("^ab", ""),
-            ("[ab]c", ""),
-        ] {
-            assert_eq!(prefix(pattern), expected, "{pattern}");
-        }
     }
 }

@@ -1,12 +1,9 @@
 //! The parser for models that write plain text: a regular expression finds the one command.
 
-mod fences;
-
-use fences::Fences;
+use mswea_expression::Expression;
 use mswea_sdk::parser::{Outcome, Problem};
 use mswea_sdk::types::{Action, PluginError, Reply};
 use mswea_sdk::{Descriptor, Parser, Plugin, from_config};
-use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -25,12 +22,7 @@ fn default_regex() -> String {
 
 /// The plugin: its compiled expression.
 pub struct TextRegex {
-    finder: Finder,
-}
-
-enum Finder {
-    Fences(Fences),
-    Regex(Regex),
+    expression: Expression,
 }
 
 impl Plugin for TextRegex {
@@ -45,7 +37,6 @@ impl Plugin for TextRegex {
             "properties": {
                 "action_regex": {
                     "type": "string",
-                    "format": "regex",
                     "minLength": 1,
                     "default": DEFAULT_REGEX,
                     "description": "Finds the command: its first group, or all of the match. \
@@ -58,54 +49,36 @@ impl Plugin for TextRegex {
 
     fn configure(config: Value) -> Result<Self, PluginError> {
         let config: Config = from_config(config)?;
-        if let Some(fences) = Fences::recognise(&config.action_regex) {
-            return Ok(Self {
-                finder: Finder::Fences(fences),
-            });
+        let refused = |why: &str| {
+            PluginError::invalid_config(format!("`action_regex` is not usable: {why}"))
+                .at("/action_regex")
+        };
+        let expression = Expression::dot_all(&config.action_regex).map_err(|mistake| {
+            refused(&format!("{mistake}; it is written as for Python's `re`"))
+        })?;
+        match expression.groups() {
+            0 | 1 => Ok(Self { expression }),
+            groups => Err(refused(&format!(
+                "it has {groups} groups, and which one is the command can't be known; write `(?:...)` \
+                 for all but one"
+            ))),
         }
-        let regex = RegexBuilder::new(&config.action_regex)
-            .dot_matches_new_line(true)
-            .build()
-            .map_err(|error| bad_regex(&error).at("/action_regex"))?;
-        Ok(Self {
-            finder: Finder::Regex(regex),
-        })
     }
-}
-
-/// The message with the position of the error and the Rust form of Python's syntax.
-fn bad_regex(error: &regex::Error) -> PluginError {
-    let hint = match error {
-        regex::Error::CompiledTooBig(_) => "make its repetitions smaller",
-        _ => {
-            "write it in the syntax of Rust's `regex` crate: it has no look-around and no \
-             back-references, and a literal `{` is written `\\{`"
-        }
-    };
-    // The library's message has a line `error: ...`, which would look like another error.
-    let error = error.to_string().replace("\nerror: ", "\n    ");
-    PluginError::invalid_config(format!("`action_regex` is not usable: {error}\n{hint}"))
 }
 
 impl TextRegex {
     /// All commands in a text, stripped.
-    fn commands<'t>(&self, text: &'t str) -> Vec<&'t str> {
-        let mut commands = match &self.finder {
-            Finder::Fences(fences) => fences.find_all(text),
-            Finder::Regex(regex) => regex
-                .captures_iter(text)
-                .map(|captures| {
-                    // The whole match if there is no group; empty if the group took no part in the
-                    // match.
-                    let group = usize::from(captures.len() > 1);
-                    captures.get(group).map_or("", |found| found.as_str())
-                })
-                .collect(),
-        };
-        for command in &mut commands {
-            *command = strip(command);
+    fn commands<'t>(&self, text: &'t str) -> Result<Vec<&'t str>, PluginError> {
+        let mut commands = Vec::new();
+        for found in self.expression.find_all(text) {
+            let found = found.map_err(|error| {
+                PluginError::new("too-hard", format!("`action_regex`: {error}"))
+            })?;
+            // The whole match if there is no group; empty if the group took no part in the match.
+            let range = found.group(self.expression.groups());
+            commands.push(strip(&text[range.unwrap_or_default()]));
         }
-        commands
+        Ok(commands)
     }
 }
 
@@ -117,7 +90,7 @@ fn strip(text: &str) -> &str {
 impl Parser for TextRegex {
     fn parse(&mut self, reply: Reply) -> Result<Outcome, PluginError> {
         let text = reply.message.text();
-        let commands = self.commands(&text);
+        let commands = self.commands(&text)?;
         if let [command] = commands[..] {
             return Ok(Outcome::Actions(vec![Action::new(command)]));
         }

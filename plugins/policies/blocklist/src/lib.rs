@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use mswea_expression::Expression;
 use mswea_sdk::policy::Verdict;
 use mswea_sdk::types::{Action, PluginError};
 use mswea_sdk::{Descriptor, Plugin, Policy, from_config, host};
-use regex_lite::Regex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -80,8 +80,8 @@ impl Default for Config {
 /// The plugin: its lists.
 pub struct Blocklist {
     config: Config,
-    regexes: Vec<Regex>,
-    unless: Vec<(String, Regex)>,
+    regexes: Vec<Expression>,
+    unless: Vec<(String, Expression)>,
 }
 
 impl Plugin for Blocklist {
@@ -148,18 +148,18 @@ impl Plugin for Blocklist {
     }
 }
 
-fn compiled(regex: &str, name: &str, pointer: &str) -> Result<Regex, PluginError> {
-    Regex::new(regex).map_err(|error| {
+fn compiled(regex: &str, name: &str, pointer: &str) -> Result<Expression, PluginError> {
+    Expression::new(regex).map_err(|error| {
         PluginError::invalid_config(format!(
-            "`{name}` is not usable: {error}; write it in the syntax of Rust's `regex-lite` crate: no \
-             look-around, no back-references"
+            "`{name}` is not usable: {error}; it is written as for Python's `re`"
         ))
         .at(pointer)
     })
 }
 
 impl Blocklist {
-    /// The first entry that forbids a command.
+    /// The first entry that forbids a command. What can't be searched for in the time that there is
+    /// counts against the command.
     fn entry(&self, command: &str) -> Option<&str> {
         let words: Vec<_> = command.split_whitespace().collect();
         let alone = |entry: &&String| entry.split_whitespace().eq(words.iter().copied());
@@ -169,14 +169,15 @@ impl Blocklist {
         let found = found.or_else(|| config.blocklist_standalone.iter().find(alone));
         let unless = || {
             let mut unless = self.unless.iter();
-            let found =
-                unless.find(|(word, regex)| begins_with(&words, word) && !regex.is_match(command));
+            let found = unless.find(|(word, regex)| {
+                begins_with(&words, word) && regex.is_in(command) != Ok(true)
+            });
             found.map(|(word, _)| word.as_str())
         };
         let matching = || {
             let mut regexes = self.regexes.iter();
-            let found = regexes.find(|regex| regex.is_match(command));
-            found.map(Regex::as_str)
+            let found = regexes.find(|regex| regex.is_in(command) != Ok(false));
+            found.map(Expression::as_str)
         };
         found.map(String::as_str).or_else(unless).or_else(matching)
     }
@@ -284,6 +285,16 @@ mod tests {
     }
 
     #[test]
+    fn a_regex_that_takes_too_long_counts_against_the_command() {
+        let hard = r"(?=(a+)+)(a+)+\1+[bc]";
+        let text = "a".repeat(50_000);
+        let on = policy(json!({ "regexes": [hard] }));
+        assert_eq!(on.entry(&text), Some(hard));
+        let unless = policy(json!({ "block_unless_regex": { "x": hard } }));
+        assert_eq!(unless.entry(&format!("x {text}")), Some("x"));
+    }
+
+    #[test]
     fn words_that_need_a_regex() {
         // The regex of SWE-agent's defaults wants the word `radare2`, also for `r2`.
         let theirs = r"\b(?:radare2)\b.*\s+-c\s+.*";
@@ -338,7 +349,7 @@ mod tests {
         assert_eq!(error.code, "invalid-config");
         assert!(error.message.starts_with("`regexes[1]` is not usable"));
         assert_eq!(error.extra.as_deref(), Some(r#"{"pointer":"/regexes/1"}"#));
-        let config = json!({ "block_unless_regex": { "a/b": "(?!x)" } });
+        let config = json!({ "block_unless_regex": { "a/b": "(?<!x+)" } });
         let error = configure::<Blocklist>(config).err().expect("it is bad");
         assert!(
             error

@@ -1,7 +1,5 @@
 //! The default expressions: commands that can't be undone, that reach beyond the working directory,
 //! or whose effects others see.
-//!
-//! Each expression contains a word without which it can't match: see `literal`.
 
 /// Expressions with their reasons.
 pub const ASK: &[(&str, &str)] = &[

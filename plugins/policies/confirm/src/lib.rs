@@ -4,19 +4,13 @@
 //! command can be written so that no expression matches.
 
 mod defaults;
-mod literal;
 
-use std::cell::OnceCell;
-
+use mswea_expression::Expression;
 use mswea_sdk::policy::{Objection, Verdict};
 use mswea_sdk::types::{Action, PluginError};
 use mswea_sdk::{Descriptor, Plugin, Policy, from_config};
-use regex_lite::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-/// Bytes that one compiled expression may take.
-const MAX_SIZE: usize = 4 << 20;
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
@@ -70,11 +64,7 @@ impl Default for Config {
 
 /// An expression and its reason.
 struct Rule {
-    pattern: String,
-    /// Compiled when it is first needed, or at once to check it.
-    regex: OnceCell<Regex>,
-    /// A text that a command must contain for the expression to match.
-    literal: Option<String>,
+    expression: Expression,
     reason: String,
 }
 
@@ -124,49 +114,21 @@ fn rules(list: &str, entries: Vec<Entry>) -> Result<Vec<Rule>, PluginError> {
             Entry::Bare(pattern) => (pattern, String::new(), ""),
             Entry::Full(Full { pattern, reason }) => (pattern, reason, "/pattern"),
         };
-        let regex = OnceCell::new();
-        // The built-in expressions are correct, as tests compile them; most are never needed.
-        if !defaults::ASK.iter().any(|(own, _)| *own == pattern) {
-            let compiled = compile(&pattern).map_err(|error| {
-                PluginError::invalid_config(format!(
-                    "`{list}[{number}]` is not usable: {error}; write it in the syntax of Rust's \
-                     `regex-lite` crate: no look-around, no back-references"
-                ))
-                .at(&format!("/{list}/{number}{below}"))
-            })?;
-            regex.get_or_init(|| compiled);
-        }
-        rules.push(Rule {
-            literal: literal::required(&pattern),
-            pattern,
-            regex,
-            reason,
-        });
+        let expression = Expression::new(&pattern).map_err(|error| {
+            PluginError::invalid_config(format!(
+                "`{list}[{number}]` is not usable: {error}; it is written as for Python's `re`"
+            ))
+            .at(&format!("/{list}/{number}{below}"))
+        })?;
+        rules.push(Rule { expression, reason });
     }
     Ok(rules)
 }
 
-fn compile(pattern: &str) -> Result<Regex, regex_lite::Error> {
-    RegexBuilder::new(pattern).size_limit(MAX_SIZE).build()
-}
-
 impl Rule {
-    fn regex(&self) -> &Regex {
-        self.regex
-            .get_or_init(|| compile(&self.pattern).expect("invariant: a default is a good regex"))
-    }
-
-    fn matches(&self, command: &str) -> bool {
-        let may = self
-            .literal
-            .as_ref()
-            .is_none_or(|literal| command.contains(literal));
-        may && self.regex().is_match(command)
-    }
-
     /// The reason in the config, or the expression itself.
     fn objection(&self, code: &str, list: &str) -> Objection {
-        let pattern = &self.pattern;
+        let pattern = self.expression.as_str();
         let reason = match self.reason.as_str() {
             "" => format!("it matches `{pattern}`"),
             reason => reason.to_owned(),
@@ -181,8 +143,13 @@ impl Rule {
 impl Policy for Confirm {
     fn judge(&mut self, action: Action) -> Result<Verdict, PluginError> {
         let command = &action.command;
-        let first = |rules: &[Rule]| rules.iter().position(|rule| rule.matches(command));
-        if first(&self.allow).is_some() {
+        // A search that takes too long counts against the command.
+        let first = |rules: &[Rule]| {
+            let found = |rule: &Rule| rule.expression.is_in(command) != Ok(false);
+            rules.iter().position(found)
+        };
+        let allows = |rule: &Rule| rule.expression.is_in(command) == Ok(true);
+        if self.allow.iter().any(allows) {
             return Ok(Verdict::Allow);
         }
         if let Some(number) = first(&self.deny) {

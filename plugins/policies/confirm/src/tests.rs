@@ -182,14 +182,6 @@ fn the_order_of_the_lists() {
 }
 
 #[test]
-fn every_default_is_good_and_has_a_word() {
-    for (pattern, _) in defaults::ASK {
-        assert!(literal::required(pattern).is_some(), "{pattern}");
-        assert!(compile(pattern).is_ok(), "{pattern}");
-    }
-}
-
-#[test]
 fn no_lists_at_all() {
     let none = json!({ "ask": [] });
     assert_eq!(judge(&mut policy(none), "rm -rf /"), Verdict::Allow);
@@ -216,8 +208,8 @@ fn an_objection_names_its_rule() {
 fn bad_regexes_are_refused() {
     for (list, entry, number, below) in [
         ("ask", json!("("), 1, ""),
-        ("allow", json!({ "pattern": "a(?=b)" }), 0, "/pattern"),
-        ("deny", json!("a{1000}{1000}"), 2, ""),
+        ("allow", json!({ "pattern": "(?<=a+)b" }), 0, "/pattern"),
+        ("deny", json!("a**"), 2, ""),
         (
             "ask",
             json!({ "pattern": "[", "reason": "x" }),

@@ -1,0 +1,426 @@
+//! What an expression is compiled to: a list of operations, without its repetitions written out.
+
+use crate::Mistake;
+use crate::parse::{Flags, Item, Kind, Node, Parsed, Place, Repeat};
+use crate::unicode::{any_case, fold, is_digit, is_space, is_word, lower};
+
+/// The index of an operation.
+pub type Target = usize;
+
+#[derive(Clone, Debug)]
+pub enum Op {
+    One(Single),
+    /// As many of one kind of character as bounds say.
+    Many {
+        single: Single,
+        repeat: Repeat,
+        /// The character that has to follow.
+        then: Option<char>,
+        /// The number under which failures here are remembered, where what fails once fails again.
+        memo: Option<usize>,
+    },
+    Place(Place, bool),
+    /// Notes the position as the start or the end of a group.
+    Mark(usize),
+    Jump(Target),
+    /// Tries the next operation, then the other; or the other one first.
+    Split {
+        other: Target,
+        other_first: bool,
+        memo: Option<usize>,
+    },
+    /// Begins a repetition.
+    LoopStart {
+        counter: usize,
+        memo: Option<usize>,
+    },
+    Loop {
+        counter: usize,
+        repeat: Repeat,
+        exit: Target,
+        memo: Option<usize>,
+    },
+    LoopNext(usize, Target),
+    Back(usize, Flags),
+    Conditional(usize, Target),
+    /// Tries what follows up to [`Op::LookEnd`], `width` characters before.
+    Look {
+        width: usize,
+        negated: bool,
+        next: Target,
+    },
+    LookEnd(bool),
+    Atomic,
+    AtomicEnd,
+    Match,
+}
+
+/// What matches one character.
+#[derive(Clone, Debug)]
+pub enum Single {
+    Char(char),
+    /// Without regard to case.
+    Folded(u32, bool),
+    NotNewline,
+    All,
+    Set(Box<Set>),
+    Nothing,
+}
+
+#[derive(Clone, Debug)]
+pub struct Set {
+    /// For ASCII, a bit for each character.
+    ascii: u128,
+    items: Vec<Item>,
+    negated: bool,
+    flags: Flags,
+}
+
+impl Set {
+    fn new(items: Vec<Item>, negated: bool, flags: Flags) -> Self {
+        let mut set = Self {
+            ascii: 0,
+            items,
+            negated,
+            flags,
+        };
+        for c in 0..128 {
+            set.ascii |= u128::from(set.holds(c)) << c;
+        }
+        set
+    }
+
+    fn holds(&self, c: u32) -> bool {
+        let (ascii, cased) = (self.flags.ascii, self.flags.ignore_case);
+        let low = if cased { lower(c, ascii) } else { c };
+        let fits = |item: &Item| match *item {
+            Item::Range(first, last) if cased => {
+                any_case(c, ascii, |c| (first..=last).contains(&c))
+            }
+            Item::Range(first, last) => (first..=last).contains(&c),
+            Item::Digit(is) => is_digit(low, ascii) == is,
+            Item::Space(is) => is_space(low, ascii) == is,
+            Item::Word(is) => is_word(low, ascii) == is,
+        };
+        self.items.iter().any(fits) != self.negated
+    }
+}
+
+impl Single {
+    pub fn fits(&self, c: char) -> bool {
+        match self {
+            Self::Char(own) => c == *own,
+            Self::Folded(own, ascii) => fold(c.into(), *ascii) == *own,
+            Self::NotNewline => c != '\n',
+            Self::All => true,
+            Self::Set(set) if c.is_ascii() => set.ascii >> u32::from(c) & 1 == 1,
+            Self::Set(set) => set.holds(c.into()),
+            Self::Nothing => false,
+        }
+    }
+}
+
+/// A compiled expression.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub ops: Vec<Op>,
+    /// Without the whole match.
+    pub groups: usize,
+    pub counters: usize,
+    /// How many operations have a memo.
+    pub memos: usize,
+    /// A text that every match contains; and begins with, if so.
+    pub literal: String,
+    pub begins_with_literal: bool,
+    /// Every match begins at the start of the text.
+    pub anchored: bool,
+}
+
+/// Compiles what was read.
+pub fn compile(parsed: &Parsed) -> Result<Program, Mistake> {
+    let mut compiler = Compiler {
+        parsed,
+        ops: Vec::new(),
+        counters: 0,
+        memos: 0,
+        uses_groups: false,
+    };
+    compiler.sequence(&parsed.nodes, true)?;
+    compiler.ops.push(Op::Match);
+    let mut literals = Literals::default();
+    literals.sequence(&parsed.nodes);
+    literals.end();
+    let anchored = match parsed.nodes.first() {
+        Some(Node::Place(Place::TextStart, _)) => true,
+        Some(Node::Place(Place::LineStart, flags)) => !flags.multi_line,
+        _ => false,
+    };
+    let mut program = Program {
+        ops: compiler.ops,
+        groups: parsed.widths.len() - 1,
+        counters: compiler.counters,
+        // With references to groups, what follows depends on more than the position.
+        memos: match compiler.uses_groups {
+            true => 0,
+            false => compiler.memos,
+        },
+        begins_with_literal: literals.longest_is_first,
+        literal: literals.longest,
+        anchored,
+    };
+    program.look_ahead();
+    Ok(program)
+}
+
+impl Program {
+    /// Notes at repetitions of one character which one has to follow.
+    fn look_ahead(&mut self) {
+        for at in 0..self.ops.len() {
+            let mut after = self.ops[at + 1..].iter();
+            let next = after.find(|op| !matches!(op, Op::Mark(_)));
+            let Some(Op::One(Single::Char(c))) = next else {
+                continue;
+            };
+            let c = *c;
+            if let Op::Many { then, .. } = &mut self.ops[at] {
+                *then = Some(c);
+            }
+        }
+    }
+}
+
+struct Compiler<'p> {
+    parsed: &'p Parsed,
+    ops: Vec<Op>,
+    counters: usize,
+    memos: usize,
+    uses_groups: bool,
+}
+
+impl Compiler<'_> {
+    /// `free`: whether what follows depends on the position alone, not on a counter, and the end of
+    /// what is compiled is the end of the search, so that a failure is one for good.
+    fn sequence(&mut self, nodes: &[Node], free: bool) -> Result<(), Mistake> {
+        nodes.iter().try_for_each(|node| self.node(node, free))
+    }
+
+    fn memo(&mut self, free: bool) -> Option<usize> {
+        self.memos += usize::from(free);
+        free.then(|| self.memos - 1)
+    }
+
+    fn node(&mut self, node: &Node, free: bool) -> Result<(), Mistake> {
+        if let Some(single) = single(node) {
+            self.ops.push(Op::One(single));
+            return Ok(());
+        }
+        match node {
+            Node::Place(place, flags) => {
+                let place = match place {
+                    Place::LineStart if !flags.multi_line => Place::TextStart,
+                    place => *place,
+                };
+                // `$` stands before a last line break; in several lines, before each of them.
+                let flag = match place {
+                    Place::LineEnd => flags.multi_line,
+                    _ => flags.ascii,
+                };
+                self.ops.push(Op::Place(place, flag));
+            }
+            Node::Group(None, body) => self.sequence(body, free)?,
+            Node::Group(Some(number), body) => {
+                self.ops.push(Op::Mark(number * 2));
+                self.sequence(body, free)?;
+                self.ops.push(Op::Mark(number * 2 + 1));
+            }
+            Node::Atomic(body) => {
+                self.ops.push(Op::Atomic);
+                self.sequence(body, false)?;
+                self.ops.push(Op::AtomicEnd);
+            }
+            Node::Branch(all) => self.branch(all, free)?,
+            Node::Repeat(repeat, body) => self.repeat(*repeat, body, free)?,
+            Node::Look {
+                behind,
+                negated,
+                body,
+            } => {
+                let (width, greatest) = match behind {
+                    true => self.parsed.width(body),
+                    false => (0, 0),
+                };
+                if width != greatest {
+                    return Err(Mistake {
+                        what: "look-behind requires fixed-width pattern".to_owned(),
+                        position: None,
+                    });
+                }
+                let at = self.ops.len();
+                self.ops.push(Op::Look {
+                    width: usize::try_from(width).unwrap_or(usize::MAX),
+                    negated: *negated,
+                    next: 0,
+                });
+                self.sequence(body, false)?;
+                self.ops.push(Op::LookEnd(*negated));
+                let end = self.ops.len();
+                if let Op::Look { next, .. } = &mut self.ops[at] {
+                    *next = end;
+                }
+            }
+            Node::Back(group, flags) => {
+                self.uses_groups = true;
+                self.ops.push(Op::Back(*group, *flags));
+            }
+            Node::Conditional(group, yes, no) => {
+                self.uses_groups = true;
+                let at = self.ops.len();
+                self.ops.push(Op::Conditional(*group, 0));
+                self.sequence(yes, free)?;
+                let jump = self.ops.len();
+                self.ops.push(Op::Jump(0));
+                self.ops[at] = Op::Conditional(*group, jump + 1);
+                self.sequence(no, free)?;
+                self.ops[jump] = Op::Jump(self.ops.len());
+            }
+            Node::Char(..) | Node::Any(_) | Node::Set(..) => {}
+        }
+        Ok(())
+    }
+
+    fn branch(&mut self, all: &[Vec<Node>], free: bool) -> Result<(), Mistake> {
+        let mut jumps = Vec::new();
+        for (number, body) in all.iter().enumerate() {
+            if number + 1 == all.len() {
+                self.sequence(body, free)?;
+                break;
+            }
+            let split = self.ops.len();
+            let memo = self.memo(free);
+            self.ops.push(Op::Jump(0));
+            self.sequence(body, free)?;
+            jumps.push(self.ops.len());
+            self.ops.push(Op::Jump(0));
+            self.ops[split] = Op::Split {
+                other: self.ops.len(),
+                other_first: false,
+                memo,
+            };
+        }
+        let end = self.ops.len();
+        for jump in jumps {
+            self.ops[jump] = Op::Jump(end);
+        }
+        Ok(())
+    }
+
+    fn repeat(&mut self, repeat: Repeat, body: &[Node], free: bool) -> Result<(), Mistake> {
+        let Repeat { min, max, kind } = repeat;
+        if let [node] = body
+            && let Some(single) = single(node)
+        {
+            let memo = self.memo(free);
+            self.ops.push(Op::Many {
+                single,
+                repeat,
+                then: None,
+                memo,
+            });
+            return Ok(());
+        }
+        match kind {
+            Kind::Possessive => {
+                // No repetition is tried in another way, and neither is their number.
+                let greedy = Repeat {
+                    kind: Kind::Greedy,
+                    ..repeat
+                };
+                self.ops.push(Op::Atomic);
+                self.repeat(greedy, &[Node::Atomic(body.to_vec())], false)?;
+                self.ops.push(Op::AtomicEnd);
+            }
+            kind if (min, max) == (0, 1) => {
+                let split = self.ops.len();
+                let memo = self.memo(free);
+                self.ops.push(Op::Jump(0));
+                self.sequence(body, free)?;
+                self.ops[split] = Op::Split {
+                    other: self.ops.len(),
+                    other_first: kind == Kind::Lazy,
+                    memo,
+                };
+            }
+            _ => {
+                let counter = self.counters;
+                self.counters += 1;
+                let memo = self.memo(free);
+                self.ops.push(Op::LoopStart { counter, memo });
+                let free = free && repeat.is_uncounted();
+                let start = self.ops.len();
+                let memo = self.memo(free);
+                self.ops.push(Op::Jump(0));
+                self.sequence(body, free)?;
+                self.ops.push(Op::LoopNext(counter, start));
+                self.ops[start] = Op::Loop {
+                    counter,
+                    repeat,
+                    exit: self.ops.len(),
+                    memo,
+                };
+            }
+        }
+        Ok(())
+    }
+}
+
+fn single(node: &Node) -> Option<Single> {
+    Some(match node {
+        Node::Char(c, flags) if flags.ignore_case => {
+            Single::Folded(fold(*c, flags.ascii), flags.ascii)
+        }
+        // Half of a surrogate pair is in no text.
+        Node::Char(c, _) => char::from_u32(*c).map_or(Single::Nothing, Single::Char),
+        Node::Any(flags) if flags.dot_all => Single::All,
+        Node::Any(_) => Single::NotNewline,
+        Node::Set(items, negated, flags) => match (&items[..], negated, flags.ignore_case) {
+            ([Item::Range(a, b)], false, false) if a == b => {
+                char::from_u32(*a).map_or(Single::Nothing, Single::Char)
+            }
+            _ => Single::Set(Box::new(Set::new(items.clone(), *negated, *flags))),
+        },
+        _ => return None,
+    })
+}
+
+/// Looks for the longest text that every match contains.
+#[derive(Default)]
+struct Literals {
+    run: String,
+    longest: String,
+    longest_is_first: bool,
+    /// Whether something was before the run.
+    is_later: bool,
+}
+
+impl Literals {
+    fn sequence(&mut self, nodes: &[Node]) {
+        for node in nodes {
+            match node {
+                Node::Group(_, body) => self.sequence(body),
+                node => match single(node) {
+                    Some(Single::Char(c)) => self.run.push(c),
+                    _ => self.end(),
+                },
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        if self.run.len() > self.longest.len() {
+            self.longest = std::mem::take(&mut self.run);
+            self.longest_is_first = !self.is_later;
+        }
+        self.run.clear();
+        self.is_later = true;
+    }
+}
