@@ -167,7 +167,7 @@ fn plugins_and_templates() {
             (
                 &["-c", "text", "-c", "model.action_regex=(["],
                 2,
-                &["`text_regex`", "unclosed character class"],
+                &["`text_regex`", "unterminated character set"],
             ),
             (
                 &["-c", "template.toml"],
@@ -347,6 +347,18 @@ fn mistakes_that_are_found_after_the_start_end_the_run() {
 }
 
 #[test]
+fn a_feedback_template_that_fails_is_told_before_it_is_needed() {
+    let server = commands(&["echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"]);
+    let spec = "model.format_error_template=a\n {{ acitons }}";
+    let host = Host::new().server(&server).task("x").args(["-c", spec]);
+    host.run().expect(0).says(&[
+        "when it is needed, this will end the run",
+        "`model.format_error_template`, line 2, column 5",
+        "did you mean `actions`",
+    ]);
+}
+
+#[test]
 fn an_observation_template_that_fails_is_named_by_its_key() {
     for (spec, key) in [
         (
@@ -357,11 +369,20 @@ fn an_observation_template_that_fails_is_named_by_its_key() {
             "plugins.jinja.config.observation_template=a\n {{ outptu.output }}",
             "`plugins.jinja.config.observation_template`, line 2, column 5",
         ),
+        (
+            "model.observation_template={% set x = [] %}{{ output.output }}{% if output.returncode %}\n{{ x.append(1) }}{% endif %}",
+            "`model.observation_template`, line 2, column",
+        ),
     ] {
         let server = commands(&["echo a"]);
         let host = Host::new().server(&server).task("x");
         let run = host.args(["-c", spec]).run().expect(2);
-        let run = run.says(&[key, "did you mean `output`"]).nothing_left();
+        let hint = match spec.contains("append") {
+            true => "namespace(x=[])",
+            false => "",
+        };
+        let run = run.says(&[key, hint]).nothing_left();
         assert_eq!(run.exit_status(), "TemplateError");
+        assert_eq!(server.served(), 0, "nothing was paid");
     }
 }

@@ -51,6 +51,10 @@ mod userns;
 mod workspace;
 mod wrap;
 
+/// The most bytes of a command's output that are kept, unless settings say otherwise; that of the config has the same
+/// value.
+pub const CAPTURE_BYTES: usize = 1 << 20;
+
 pub use aside::{AsideWork, aside, begin_aside};
 pub use bubblewrap::{
     BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARGS, IMAGE_WRAPPER_ARGS, SandboxImage,

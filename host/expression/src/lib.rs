@@ -8,6 +8,7 @@
 //! plugins, too, so it has no dependencies and is small.
 
 mod machine;
+mod node;
 mod parse;
 mod program;
 mod unicode;

@@ -5,7 +5,7 @@
 //! `(a+)+$` need a time that grows with the text, and not with its power set. Python does not do
 //! that; what is found is the same.
 
-use crate::parse::{Flags, Kind, NO_MAX, Place, Repeat};
+use crate::node::{Flags, Kind, NO_MAX, Place, Repeat};
 use crate::program::{Op, Program, Single};
 use crate::unicode::{is_word, lower};
 use crate::{Found, TooHard};

@@ -1,7 +1,8 @@
 //! What an expression is compiled to: a list of operations, without its repetitions written out.
 
 use crate::Mistake;
-use crate::parse::{Flags, Item, Kind, Node, Parsed, Place, Repeat};
+use crate::node::{Flags, Item, Kind, Node, Place, Repeat};
+use crate::parse::Parsed;
 use crate::unicode::{any_case, fold, is_digit, is_space, is_word, lower};
 
 /// The index of an operation.

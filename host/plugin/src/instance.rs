@@ -280,7 +280,8 @@ impl Recipe {
 async fn make<K: Bindings>(recipe: &Recipe) -> Result<Box<Live<K>>, LoadError> {
     recipe.plugin.require(K::KIND)?;
     let unusable = |failure: StartFailure| match failure {
-        StartFailure::Refused(error) => {
+        // What a plugin in Python or JavaScript throws by mistake is `internal`, and not the config's fault.
+        StartFailure::Refused(error) if error.code != "internal" => {
             let extra: Option<serde_json::Value> = error
                 .extra
                 .as_deref()

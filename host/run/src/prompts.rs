@@ -19,8 +19,23 @@ pub struct Prompts {
     pub format_error: String,
     /// The template of the feedback on a command that bash can't read.
     pub syntax_error: String,
+    /// Templates that are tried before the first query.
+    pub trials: Vec<Trial>,
     /// Renders the templates.
     pub variables: Arc<Variables>,
+}
+
+/// A template for what a run gets later, with examples of it. A mistake in it would end the run after
+/// queries that were paid.
+pub struct Trial {
+    /// Its config key.
+    pub key: String,
+    /// The template.
+    pub template: String,
+    /// The variables that it may get.
+    pub examples: Vec<Object>,
+    /// Whether every run renders it. A mistake in another one is told, and the run begins.
+    pub is_needed: bool,
 }
 
 impl Prompts {
@@ -51,6 +66,41 @@ impl Prompts {
         }
         messages.push(Message::new("user", instance));
         Ok(messages)
+    }
+
+    /// Refuses a template that can be rendered for none of its examples, or that calls what does not
+    /// exist for one of them. Another mistake may be one of the example. Returns warnings about those
+    /// that a run may never render.
+    ///
+    /// # Errors
+    /// [`End::Template`] if there is one.
+    pub async fn try_out(&self) -> Result<Vec<String>, End> {
+        let mut warnings = Vec::new();
+        for trial in &self.trials {
+            let mut failed = None;
+            let mut worked = 0;
+            for example in &trial.examples {
+                match self.variables.render(&trial.template, example).await {
+                    Ok(_) => worked += 1,
+                    Err(error) => {
+                        let is_certain = error.message.starts_with("unknown method");
+                        worked = if is_certain { 0 } else { worked };
+                        failed = Some(error);
+                        if is_certain {
+                            break;
+                        }
+                    }
+                }
+            }
+            if let Some(error) = failed.filter(|_| worked == 0) {
+                let error = error.named(&trial.key);
+                if trial.is_needed {
+                    return Err(template_failed(error));
+                }
+                warnings.push(format!("when it is needed, this will end the run: {error}"));
+            }
+        }
+        Ok(warnings)
     }
 
     /// The feedback on a command that bash can't read.

@@ -119,6 +119,7 @@ fn parts(replies: &[String], ran: Arc<Mutex<Vec<String>>>, stop: Option<StopSour
             strategy: None,
             format_error: "{{error}}".into(),
             syntax_error: "{{bash_stderr}}".into(),
+            trials: Vec::new(),
             variables,
         },
         person: Arc::new(Nobody),

@@ -86,15 +86,14 @@ pub fn build(
         Language::Python => python::build(&project, &made, &mut tools),
         Language::Js => js::build(&project, &made, &mut tools),
     }?;
-    let size = match fs::metadata(&made) {
-        Ok(data) => data.len(),
-        Err(_) => {
-            return Err(Error::NoComponent {
-                command,
-                why: format!("`{}` was not written", made.display()),
-            });
-        }
+    let why = match fs::read(&made) {
+        Ok(bytes) => no_plugin(&bytes).map(|why| format!("`{}` {why}", made.display())),
+        Err(_) => Some(format!("`{}` was not written", made.display())),
     };
+    if let Some(why) = why {
+        return Err(Error::NoComponent { command, why });
+    }
+    let size = fs::metadata(&made).map_err(Error::io("read", &made))?.len();
     Ok(BuiltComponent {
         // As the user would type it.
         path: match folder.strip_prefix(".") {
@@ -104,6 +103,19 @@ pub fn build(
         size,
         seconds: begin.elapsed().as_secs_f64(),
     })
+}
+
+/// Why these bytes are no plugin, as far as it shows without compiling them.
+fn no_plugin(bytes: &[u8]) -> Option<&'static str> {
+    // Version 1 in layer 0 is a core module; components have layer 1.
+    if !bytes.starts_with(b"\0asm") || bytes.get(6) != Some(&1) {
+        return Some("is no WebAssembly component");
+    }
+    let name = b"mswea:plugin/plugin@";
+    let is_there = bytes.windows(name.len()).any(|part| part == name);
+    (!is_there).then_some(
+        "is no plugin, because it exports none: the code has to export one (in Rust with `mswea_sdk::export!`)",
+    )
 }
 
 /// The command that runs a project's own tests, in its folder.
@@ -119,5 +131,32 @@ pub(crate) fn test_words(language: Language) -> &'static [&'static str] {
         Language::Python => &["python3", "-m", "unittest"],
         Language::Js => &["node", "--test"],
         Language::C => &["make", "test"],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_plugin_is_told() {
+        for (bytes, wanted) in [
+            (&b""[..], Some("no WebAssembly component")),
+            (b"#!/bin/sh", Some("no WebAssembly component")),
+            (b"\0asm\x01\0\0\0", Some("no WebAssembly component")),
+            (
+                b"\0asm\x0d\0\x01\0 wasi:cli/run@0.2.0",
+                Some("exports none"),
+            ),
+            (b"\0asm\x0d\0\x01\0 mswea:plugin/plugin@0.1.0", None),
+        ] {
+            let found = no_plugin(bytes);
+            assert_eq!(found.is_some(), wanted.is_some(), "{bytes:?}");
+            assert!(
+                found
+                    .unwrap_or_default()
+                    .contains(wanted.unwrap_or_default())
+            );
+        }
     }
 }

@@ -117,7 +117,7 @@ pub enum Error {
     },
 
     /// A tool succeeded without making a component.
-    #[error("`{command}` succeeded, but there is no component: {why}")]
+    #[error("`{command}` succeeded, but has made no plugin: {why}")]
     NoComponent {
         /// The command.
         command: String,

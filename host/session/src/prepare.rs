@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::earlier::{Earlier, Others};
 use crate::environment::{self, EnvironmentPlan};
@@ -18,7 +18,7 @@ use mswea_run::history::Chain;
 use mswea_run::journal::{Event, FORMAT};
 use mswea_run::{
     ActionSampler, Agent, Demonstration, Multimodal, Parts, Prompts, RunLimits, RunSettings, State,
-    Variables, bug,
+    Trial, Variables, bug,
 };
 use mswea_secrecy as secrecy;
 use mswea_tools::Toolset;
@@ -298,8 +298,68 @@ fn prompts(job: &Job<'_>, variables: Arc<Variables>) -> Result<Prompts, SetupErr
         strategy: config.agent.strategy_template.clone(),
         format_error: config.model.format_error_template.clone(),
         syntax_error: config.agent.syntax_error_template.clone(),
+        trials: trials(config),
         variables,
     })
+}
+
+/// The templates of later messages whose variables are known: those of the plugins that come with the
+/// host. Tools have variables of their own.
+fn trials(config: &Config) -> Vec<Trial> {
+    let pipeline = &config.pipeline;
+    let own = config.plugins.get("jinja").map(|plugin| &plugin.config);
+    let own = own.and_then(|config| config.get("observation_template")?.as_str());
+    let given = config.model.observation_template.as_deref();
+    let observation = match own {
+        Some(template) => Some(("plugins.jinja.config.observation_template", template)),
+        None => given.map(|template| ("model.observation_template", template)),
+    };
+    let observation = observation.filter(|_| pipeline.formatter == "jinja");
+    let feedback = ["toolcall", "text_regex"].contains(&&*pipeline.parser);
+    let format_error = config.model.format_error_template.as_str();
+    let feedback = feedback.then_some(("model.format_error_template", format_error));
+    let object = |value: Value| match value {
+        Value::Object(object) => object,
+        _ => Object::new(),
+    };
+    let output = |output: &str, returncode: i32, exception: &str| {
+        let mut output =
+            json!({ "output": output, "returncode": returncode, "exception_info": exception });
+        if !exception.is_empty() {
+            output["extra"] = json!({ "exception_type": "TimeoutExpired", "exception": exception });
+        }
+        object(json!({ "output": output, "n_model_calls": 1, "model_cost": 1.0 }))
+    };
+    let problem = |actions: &[&str], reason: &str, has_tool_calls: bool| {
+        object(json!({
+            "actions": actions, "n_actions": actions.len(), "finish_reason": reason, "error": "an example",
+            "code": "example", "has_tool_calls": has_tool_calls, "n_model_calls": 1, "model_cost": 1.0,
+        }))
+    };
+    let observations = vec![
+        output("an example\n", 0, ""),
+        output(&"an example\n".repeat(2_000), 1, ""),
+        output("", -1, "an example"),
+    ];
+    let problems = vec![
+        problem(&[], "stop", false),
+        problem(&["ls", "pwd"], "stop", true),
+        problem(&[], "length", false),
+    ];
+    let trials = [(observation, observations), (feedback, problems)];
+    let trials = trials.into_iter().filter_map(|(template, examples)| {
+        let (key, template) = template?;
+        Some(Trial {
+            key: key.to_owned(),
+            template: template.to_owned(),
+            is_needed: key != "model.format_error_template",
+            examples,
+        })
+    });
+    match config.tools.bundles.is_empty() {
+        true => trials.collect(),
+        false => Vec::new(),
+    }
 }
 
 fn demonstrations(job: &Job<'_>) -> Result<Vec<Demonstration>, SetupError> {

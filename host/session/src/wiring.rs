@@ -153,6 +153,48 @@ mod tests {
         layers.resolve().unwrap()
     }
 
+    /// The settings of the executor and of requests have defaults for programs that use these crates.
+    #[test]
+    fn a_default_that_stands_twice_is_the_same() {
+        let config = config(&[]);
+        let (environment, model) = (&config.environment, &config.model);
+        let container = mswea_executor::ContainerSettings::default();
+        let stream = mswea_executor::StreamSettings::default();
+        let local = mswea_executor::LocalSettings::default();
+        let request = mswea_provider::RequestSettings::standard();
+        let pairs: [(f64, f64); 8] = [
+            (local.timeout.as_secs_f64(), environment.timeout),
+            (container.timeout.as_secs_f64(), environment.timeout),
+            (stream.timeout.as_secs_f64(), environment.timeout),
+            (
+                container.pull_timeout.as_secs_f64(),
+                environment.pull_timeout,
+            ),
+            (
+                container.start_timeout.as_secs_f64(),
+                environment.start_timeout,
+            ),
+            (request.connect_timeout.as_secs_f64(), model.connect_timeout),
+            (
+                request.rate_limit_retries.into(),
+                model.rate_limit_retries.into(),
+            ),
+            (request.network_retries.into(), model.network_retries.into()),
+        ];
+        for (ours, configured) in pairs {
+            assert!((ours - configured).abs() < 1e-9, "{ours} and {configured}");
+        }
+        let captures = [
+            local.capture_bytes,
+            container.capture_bytes,
+            stream.capture_bytes,
+        ];
+        let configured = usize::try_from(environment.capture_bytes).unwrap();
+        assert_eq!(captures, [configured; 3]);
+        assert_eq!(container.run_args, environment.run_args);
+        assert_eq!(container.container_timeout, environment.container_timeout);
+    }
+
     #[test]
     fn a_limit_that_cannot_be_kept_is_told_before_anything_is_paid() {
         let unknown = "model.model_name=openai/no-such-model";

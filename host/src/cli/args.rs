@@ -146,7 +146,7 @@ pub enum HostCommand {
     #[command(after_help = view::VIEW)]
     View(ViewArgs),
     /// Show runs on the whole screen of a terminal, also while they go on
-    #[command(after_help = inspect::INSPECT)]
+    #[command(after_help = inspect::INSPECT, aliases = ["i", "inspector"])]
     Inspect(InspectArgs),
     /// Run many instances, and leave exactly one result for each
     #[command(subcommand)]

@@ -2,6 +2,7 @@
 //! their default model. As with mini-swe-agent, a variable of the process has precedence. Commands
 //! do not get these variables.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::output;
@@ -21,7 +22,7 @@ pub fn load() {
 /// # Errors
 /// The system's error if it can't be read.
 pub(super) fn read(path: &Path) -> std::io::Result<()> {
-    read_those(path, |_| true).map(drop)
+    read_those(path, |_| true, secrecy::var).map(drop)
 }
 
 /// The names of the variables in a file that the process did not have.
@@ -31,21 +32,30 @@ pub(super) struct ReadVariables {
     pub(super) left_out: Vec<String>,
 }
 
-/// Reads the keys, tokens and passwords in a file of this format.
+/// Reads the keys, tokens and passwords in a file of this format. The file may be a stranger's: its
+/// `${NAME}` means variables of the file alone, so that it can't send a key of this process elsewhere.
 ///
 /// # Errors
 /// The system's error if it can't be read.
 pub(super) fn read_secrets(path: &Path) -> std::io::Result<ReadVariables> {
-    read_those(path, secrecy::looks_secret)
+    read_those(path, secrecy::looks_secret, |_| None)
 }
 
 /// Reads the variables whose names are accepted by `is_wanted`.
-fn read_those(path: &Path, is_wanted: impl Fn(&str) -> bool) -> std::io::Result<ReadVariables> {
+fn read_those(
+    path: &Path,
+    is_wanted: impl Fn(&str) -> bool,
+    outside: impl Fn(&str) -> Option<String>,
+) -> std::io::Result<ReadVariables> {
     let text = regular_file::read_text(path, regular_file::SETTINGS)?;
     let mut read = ReadVariables::default();
+    let mut here = HashMap::new();
     for (index, line) in text.lines().enumerate() {
         match parse(line) {
             Ok(Some((name, value))) => {
+                let known = |name: &str| outside(name).or_else(|| here.get(name).cloned());
+                let value = expanded(&value, known);
+                here.insert(name.to_owned(), value.clone());
                 let is_new = secrecy::var(name).is_none();
                 let list = if is_wanted(name) {
                     secrecy::supply(name, &value);
@@ -112,6 +122,39 @@ fn parse(line: &str) -> Result<Option<(&str, String)>, &'static str> {
     Ok(Some((name, value)))
 }
 
+/// The longest value, so that values of values end somewhere.
+const LONGEST: usize = 64 * 1024;
+
+/// A value with its `${NAME}` and `${NAME:-default}` replaced, also in quotes, as python-dotenv does it.
+fn expanded(value: &str, known: impl Fn(&str) -> Option<String>) -> String {
+    let mut out = String::new();
+    let mut rest = value;
+    while let Some(at) = rest.find("${") {
+        let inner = &rest[at + 2..];
+        // In Python: `\$\{([^\}:]*)(?::-([^\}]*))?\}`.
+        let name = &inner[..inner.find([':', '}']).unwrap_or(inner.len())];
+        let after = &inner[name.len()..];
+        let (default, length) = match (after.strip_prefix(":-"), after.starts_with('}')) {
+            (Some(default), _) => match default.find('}') {
+                Some(end) => (&default[..end], end + 3),
+                None => break,
+            },
+            (None, true) => ("", 1),
+            (None, false) => {
+                out.push_str(&rest[..at + 2]);
+                rest = inner;
+                continue;
+            }
+        };
+        out.push_str(&rest[..at]);
+        out += &known(name).unwrap_or_else(|| default.to_owned());
+        rest = &after[length..];
+    }
+    out += rest;
+    out.truncate(out.floor_char_boundary(LONGEST));
+    out
+}
+
 fn unquote(rest: &str, quote: char) -> Result<String, &'static str> {
     let mut value = String::new();
     let mut chars = rest.chars();
@@ -156,6 +199,38 @@ mod tests {
                 .as_ref()
                 .map(|pair| pair.as_ref().map(|(name, value)| (*name, value.as_str())));
             assert_eq!(found, expected, "{line}");
+        }
+    }
+
+    /// The results are those of python-dotenv 1.2.2.
+    #[test]
+    fn variables_in_values_are_replaced() {
+        let known = |name: &str| match name {
+            "A" => Some("a".to_owned()),
+            "E" => Some(String::new()),
+            "N" => Some("${A}".to_owned()),
+            _ => None,
+        };
+        for (value, expected) in [
+            ("${A}", "a"),
+            ("x${A}y${A}", "xaya"),
+            ("${B}", ""),
+            ("${B:-c}", "c"),
+            ("${B:-}", ""),
+            ("${A:-c}", "a"),
+            ("${E:-c}", ""),
+            ("${N}", "${A}"),
+            ("${B:-${A}}", "${A}"),
+            ("$A", "$A"),
+            ("${A", "${A"),
+            ("${A:c}", "${A:c}"),
+            ("${A:c}${A}", "${A:c}a"),
+            ("$${A}", "$a"),
+            ("${B:-http://h/x}", "http://h/x"),
+            ("${}", ""),
+            ("${B:-c", "${B:-c"),
+        ] {
+            assert_eq!(expanded(value, known), expected, "{value}");
         }
     }
 }

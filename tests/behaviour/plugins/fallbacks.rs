@@ -123,8 +123,27 @@ fn a_formatter_that_fails_is_replaced_by_a_plain_one() {
     }
     // While it behaves, it is used.
     let server = server(&["echo one", SUBMIT]);
-    host(&server, "formatter", &json!({})).run().expect(0);
+    let run = host(&server, "formatter", &json!({})).run().expect(0);
     assert!(conversation(&server, 1).contains("formatted: one"));
+    assert!(!run.stderr.contains("plugins have failed"), "{run}");
+}
+
+#[test]
+fn the_last_line_says_how_often_plugins_have_failed() {
+    for (flag, status) in [("-q", "Submitted"), ("-v", "Submitted"), ("--json", "")] {
+        let server = server(&["echo one", "echo two", SUBMIT]);
+        let config = json!({"at": "format", "do": "error"});
+        let run = host(&server, "formatter", &config)
+            .arg(flag)
+            .run()
+            .expect(0);
+        let last = run.stderr.trim_end().lines().last().unwrap_or_default();
+        assert!(
+            last.contains("warning: plugins have failed in this run: `hostile` 3 times"),
+            "{flag}: {run}"
+        );
+        assert!(run.stderr.contains(status), "{run}");
+    }
 }
 
 #[test]

@@ -329,6 +329,7 @@ async fn broken_values_and_reported_faults_are_named() {
             "config of plugin `hostile` is invalid: this deed is forbidden",
         ),
         ("configure", "refuse-long", "bytes more)"),
+        ("configure", "refuse-long", "failed in `configure`"),
     ] {
         let config = json!({"at": at, "do": deed});
         let error = Role::of(at, recipe(config, tight()).await)

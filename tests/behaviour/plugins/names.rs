@@ -53,6 +53,27 @@ fn a_bare_name_is_no_file_and_the_message_says_how_to_write_one() {
 }
 
 #[test]
+fn a_name_that_is_nearly_an_entry_s_is_suggested() {
+    let path = hostile().display().to_string();
+    let config =
+        format!("[pipeline]\nparser = \"my-parser\"\n[plugins.my_parser]\npath = \"{path}\"\n");
+    let server = Server::start(Scenario::commands(&[SUBMIT]));
+    Host::new()
+        .server(&server)
+        .task("t")
+        .file("a.toml", config)
+        .args(["-c", "./a.toml"])
+        .run()
+        .expect(7)
+        .says(&[
+            "there is no plugin `my-parser`",
+            "entries of the config: `my_parser`",
+            "did you mean `my_parser`?",
+        ]);
+    assert_eq!(server.served(), 0);
+}
+
+#[test]
 fn an_entry_with_a_path_gives_the_plugin_its_name_and_limits() {
     let path = hostile().to_str().unwrap();
     let server = Server::start(Scenario::commands(&[SUBMIT]));

@@ -104,7 +104,7 @@ impl Default for ContainerSettings {
             memory: None,
             cpus: None,
             platform: None,
-            capture_bytes: 256 * 1024,
+            capture_bytes: crate::CAPTURE_BYTES,
             whole_after: None,
             run_id: String::new(),
             journal_id: String::new(),

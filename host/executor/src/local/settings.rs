@@ -67,7 +67,7 @@ impl Default for LocalSettings {
             env_allow: Vec::new(),
             secret_names: Vec::new(),
             is_credential: |_| false,
-            capture_bytes: 256 * 1024,
+            capture_bytes: crate::CAPTURE_BYTES,
             whole_after: None,
             run_id: String::new(),
             grace: Duration::from_millis(200),

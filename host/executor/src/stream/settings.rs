@@ -43,7 +43,7 @@ impl Default for StreamSettings {
             interpreter: vec!["bash".to_owned(), "-c".to_owned()],
             session: false,
             pty: false,
-            capture_bytes: 256 * 1024,
+            capture_bytes: crate::CAPTURE_BYTES,
             whole_after: None,
             run_id: String::new(),
         }

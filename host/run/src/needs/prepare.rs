@@ -64,6 +64,10 @@ impl Agent {
         let none = Object::new();
         let opening = self.parts.prompts.opening(&none);
         let opening = unless_over(&self.context, self.time_left(), opening).await??;
+        let tried = self.parts.prompts.try_out();
+        for warning in unless_over(&self.context, self.time_left(), tried).await?? {
+            self.show(&Progress::Warning(&warning));
+        }
         let mut messages = opening;
         for message in &mut messages {
             self.find_images(message);

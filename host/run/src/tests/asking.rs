@@ -157,6 +157,7 @@ fn curious(model: Curious, global: Arc<GlobalAccount>) -> Parts {
             strategy: None,
             format_error: "{{error}}".into(),
             syntax_error: "{{bash_stderr}}".into(),
+            trials: Vec::new(),
             variables: Arc::new(Variables::new(
                 Arc::new(Templates::new()),
                 Object::new(),

@@ -47,9 +47,21 @@ impl RoleSetup<'_> {
     ) -> Result<NamedPlugin, SetupError> {
         let entries = &self.job.config.plugins;
         let loader = self.runtime.loader();
-        let unusable = |error| SetupError::Plugin {
-            error,
-            origin: key.and_then(|key| self.job.origin(key)),
+        let unusable = |mut error| {
+            let own = entries.iter().filter(|(_, entry)| entry.path.is_some());
+            let own: Vec<&str> = own.map(|(name, _)| name.as_str()).collect();
+            if let LoadError::Unknown { name, known, hint } = &mut error
+                && !own.is_empty()
+            {
+                *known += &format!("; entries of the config: `{}`", own.join("`, `"));
+                if let Some(near) = mswea_text::nearest(name, own) {
+                    *hint = format!(" (did you mean `{near}`?)");
+                }
+            }
+            SetupError::Plugin {
+                error,
+                origin: key.and_then(|key| self.job.origin(key)),
+            }
         };
         let path = entries.get(spec).and_then(|entry| entry.path.as_deref());
         let found = match path {

@@ -13,10 +13,6 @@ fn in_place_of(word: &str) -> Option<&'static str> {
             "ProgramBench is not part of this version; instances of a file are run with its \
              preset: mswea-host batch run DIR --instances FILE -c programbench",
         ),
-        "inspector" | "inspect" | "i" => Some(
-            "there is no inspector in this version; mini-swe-agent's own opens the trajectories: \
-             mini-extra inspector PATH",
-        ),
         "mini" | "mini-extra" | "mswea-host" | "run" => {
             Some("a run needs no command, only its flags: mswea-host -m MODEL -t TASK")
         }
@@ -40,6 +36,14 @@ pub fn advice(error: &Error, arguments: &[String]) -> Option<String> {
     let place = arguments.iter().position(|argument| argument == stray)?;
     let (before, from) = arguments.split_at(place);
     let root = Cli::command();
+    if before.last().is_some_and(|word| word == "config")
+        && ["set", "unset", "edit", "setup"].contains(&stray.as_str())
+    {
+        return Some(format!(
+            "`config {stray}` is not a command\nhint: `{PROGRAM} setup` keeps a key and a model in the `.env` that \
+             mini-swe-agent has, too; settings stand in a file that `-c FILE` names, and `{PROGRAM} config schema` lists them"
+        ));
+    }
     if before
         .iter()
         .any(|word| root.find_subcommand(word).is_some())
@@ -138,7 +142,8 @@ mod tests {
     fn commands_of_mini_swe_agent() {
         for (line, part) in [
             (&["programbench"][..], "batch run DIR --instances FILE"),
-            (&["inspector", "out.traj.json"], "mini-extra inspector PATH"),
+            (&["config", "set", "KEY", "x"], "mswea-host setup"),
+            (&["config", "edit"], "mswea-host setup"),
             (&["mini", "-t", "x"], "mswea-host -m MODEL -t TASK"),
             (&["mini", "is", "slow"], "-t 'mini is slow'"),
         ] {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::Mutex;
 
+use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
@@ -51,8 +52,37 @@ impl Drop for LogLine {
     }
 }
 
-/// Formats a line like the other messages of this program: `warning: TEXT key=value`.
+/// Formats a line like the other messages of this program: `warning: TEXT (NAME: VALUE)`; in lines for
+/// the program's authors, `debug: TEXT name=value`.
 pub(crate) struct PlainFormat;
+
+/// The parts of a line for people.
+#[derive(Default)]
+struct Parts {
+    message: String,
+    fields: Vec<String>,
+}
+
+impl Parts {
+    fn add(&mut self, field: &Field, value: String) {
+        match field.name() {
+            "message" => self.message = value,
+            name => self
+                .fields
+                .push(format!("{}: {value}", name.replace('_', " "))),
+        }
+    }
+}
+
+impl Visit for Parts {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.add(field, value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.add(field, format!("{value:?}"));
+    }
+}
 
 impl<S, N> FormatEvent<S, N> for PlainFormat
 where
@@ -73,6 +103,14 @@ where
             Level::TRACE => "trace",
         };
         write!(writer, "{label}: ")?;
+        if *event.metadata().level() <= Level::WARN {
+            let mut parts = Parts::default();
+            event.record(&mut parts);
+            return match parts.fields.is_empty() {
+                true => writeln!(writer, "{}", parts.message),
+                false => writeln!(writer, "{} ({})", parts.message, parts.fields.join("; ")),
+            };
+        }
         context.format_fields(writer.by_ref(), event)?;
         writeln!(writer)
     }
@@ -95,11 +133,14 @@ mod tests {
             .finish();
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(container = "c1", "a container is left");
-            tracing::debug!("asked");
+            tracing::warn!(process_id = 3, "it stays");
+            tracing::warn!("it is gone");
+            tracing::debug!(url = "u", "asked");
         });
         assert_eq!(
             buffer.text(),
-            "warning: a container is left container=\"c1\"\ndebug: asked\n"
+            "warning: a container is left (container: c1)\nwarning: it stays (process id: 3)\n\
+             warning: it is gone\ndebug: asked url=\"u\"\n"
         );
     }
 

@@ -68,6 +68,8 @@ struct OutputVars<'a> {
     output: &'a str,
     returncode: i32,
     exception_info: &'a str,
+    /// Left out if empty, as in mini-swe-agent, where `tojson` shows what is there.
+    #[serde(skip_serializing_if = "Map::is_empty")]
     extra: Map<String, Value>,
 }
 
@@ -314,7 +316,9 @@ mod tests {
     }
 
     #[test]
-    fn the_outputs_extra_is_there() {
+    fn the_outputs_extra_is_there_if_there_is_some() {
+        let known = "{% if output.extra is defined %}yes{% else %}no{% endif %}";
+        assert_eq!(observe(known, Output::default()), "no");
         let mut given = output("", 0, "");
         given.extra = Some(r#"{"exception_type":"T"}"#.to_owned());
         assert_eq!(observe("{{ output.extra.exception_type }}", given), "T");

@@ -37,6 +37,7 @@ impl Plugin for TextRegex {
             "properties": {
                 "action_regex": {
                     "type": "string",
+                    "format": "regex",
                     "minLength": 1,
                     "default": DEFAULT_REGEX,
                     "description": "Finds the command: its first group, or all of the match. \

@@ -10,6 +10,7 @@ use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::response::reason;
 use super::usage::usage;
 use crate::json::text;
 
@@ -293,9 +294,7 @@ pub(super) struct PlainReply<'a> {
 
 /// The reply with these parts.
 pub(super) fn reply_of(mut parts: PlainReply<'_>) -> Reply {
-    if parts.finish_reason == "stop" && !parts.calls.is_empty() {
-        "tool_calls".clone_into(&mut parts.finish_reason);
-    }
+    let finish_reason = reason(&parts.finish_reason, !parts.calls.is_empty());
     for (index, call) in parts.calls.iter_mut().enumerate() {
         if call.id.is_empty() {
             call.id = id_of_call(parts.history_len, index);
@@ -309,7 +308,7 @@ pub(super) fn reply_of(mut parts: PlainReply<'_>) -> Reply {
             tool_call_id: None,
             extra: None,
         },
-        finish_reason: parts.finish_reason,
+        finish_reason: finish_reason.to_owned(),
         usage: parts.usage.and_then(usage),
         model: parts.model,
         response: Some(parts.response),

@@ -18,19 +18,37 @@ pub fn reply(completion: &Value, response: String, history_len: usize) -> Option
     let message = choice.get("message")?.as_object()?;
     let word = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let message = self::message(message, history_len);
-    let mut finish_reason = word(choice.get("finish_reason"));
-    // Some servers give `stop` also as the reason of tool calls.
-    if finish_reason == "stop" && !message.tool_calls.is_empty() {
-        finish_reason = "tool_calls".to_owned();
-    }
+    let finish_reason = choice.get("finish_reason").and_then(Value::as_str);
+    let finish_reason = reason(
+        finish_reason.unwrap_or_default(),
+        !message.tool_calls.is_empty(),
+    );
     Some(Reply {
         message,
-        finish_reason,
+        finish_reason: finish_reason.to_owned(),
         usage: completion.get("usage").and_then(usage),
         model: word(completion.get("model")),
         response: Some(response),
         extra: None,
     })
+}
+
+/// The reason as litellm gives it: a missing or unknown one is `stop`, and `stop` of tool calls is
+/// `tool_calls`.
+pub(super) fn reason(given: &str, has_calls: bool) -> &'static str {
+    match given {
+        "length" | "max_tokens" | "MAX_TOKENS" => "length",
+        "content_filter"
+        | "content_filtered"
+        | "guardrail_intervened"
+        | "SAFETY"
+        | "RECITATION" => "content_filter",
+        "tool_calls" | "tool_use" => "tool_calls",
+        "function_call" => "function_call",
+        "error" => "error",
+        _ if has_calls => "tool_calls",
+        _ => "stop",
+    }
 }
 
 fn message(message: &Map<String, Value>, history_len: usize) -> Message {

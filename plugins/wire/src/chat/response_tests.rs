@@ -261,3 +261,33 @@ fn replies_with_texts_and_calls_only_are_read_without_a_value() {
         assert_eq!(plain::reply(text, 0), None, "{text}");
     }
 }
+
+#[test]
+fn finish_reasons_are_litellm_s() {
+    for (given, has_calls, expected) in [
+        ("stop", false, "stop"),
+        ("stop", true, "tool_calls"),
+        ("length", true, "length"),
+        ("max_tokens", false, "length"),
+        ("tool_use", false, "tool_calls"),
+        ("content_filter", false, "content_filter"),
+        ("eos", false, "stop"),
+        ("end_turn", false, "stop"),
+        ("", false, "stop"),
+        ("", true, "tool_calls"),
+        ("error", false, "error"),
+    ] {
+        assert_eq!(reason(given, has_calls), expected, "{given}");
+        let mut message = json!({ "role": "assistant", "content": "x" });
+        if has_calls {
+            message["tool_calls"] = json!([{ "id": "c", "type": "function",
+                "function": { "name": "bash", "arguments": "{}" } }]);
+        }
+        for given in [json!(given), Value::Null] {
+            let text = json!({ "choices": [{ "message": message, "finish_reason": given }] });
+            let whole = reply(&text, text.to_string(), 0).expect("it is a reply");
+            let quick = plain::reply(&text.to_string(), 0).expect("it is a plain reply");
+            assert_eq!(whole.finish_reason, quick.finish_reason, "{text}");
+        }
+    }
+}
