@@ -12,7 +12,8 @@
 //! The default has namespaces for processes and for System V's objects, so that no command sees the
 //! host or its guardian. If the kernel's Landlock supports it, it also confines signals and
 //! abstract sockets ([`landlock::scope`]): otherwise a command with the machine's network could use
-//! its abstract sockets. Sockets of known services below the working directory are hidden
+//! its abstract sockets. With other `wrapper_args`, a filter of system calls refuses changes of processes
+//! outside, and sockets that no network namespace contains. Sockets of known services below the working directory are hidden
 //! ([`arguments::covers`]). This crate's `SANDBOX.md` documents what the sandbox prevents and what
 //! it does not.
 //!
@@ -204,7 +205,7 @@ impl BubblewrapExecutor {
         };
         let args = self.args(&cwd);
         let guard = self.local.settings().guard_program.as_deref();
-        let scope = landlock::scope(guard, &program);
+        let scope = landlock::scope(guard, &program, &self.wrapper_args);
         let bare = self.wrap(program, args.clone());
         if cwd == Path::new("/") && self.image.is_none() {
             tracing::warn!("`cwd` is `/`: commands in the sandbox can write everywhere");

@@ -1,6 +1,6 @@
 //! Tests of the local executor's contract, with real shells and processes.
 
-mod bubblewrap;
+pub(crate) mod bubblewrap;
 mod contract;
 mod endings;
 pub(crate) mod executables;

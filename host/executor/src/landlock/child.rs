@@ -15,7 +15,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::kernel::{self, Ruleset, right};
-use super::{network, seccomp};
+use super::network;
+use super::seccomp::{self, RefusedCalls};
 use mswea_secrecy as secrecy;
 
 /// The beginning of the report of a successful trial.
@@ -31,8 +32,13 @@ struct Request {
     no_network: bool,
     /// Whether UNIX sockets may be used as without a sandbox.
     sockets: bool,
-    /// Whether files are left alone, so that only signals and abstract sockets are confined.
+    /// Whether files are left alone, so that only signals and abstract sockets are confined, and what
+    /// the next two name.
     scope: bool,
+    /// Whether sockets that reach further than a network namespace are refused, which the program makes.
+    contained: bool,
+    /// Whether other processes can't be changed.
+    processes: bool,
     /// A folder in which to try the rules, instead of a program to run.
     trial: Option<PathBuf>,
     /// Path, name and arguments.
@@ -74,10 +80,19 @@ fn attempt(args: impl IntoIterator<Item = OsString>) -> Result<Infallible, Strin
     if request.scope {
         let scoped = Ruleset::new(0, true).and_then(Ruleset::enforce);
         scoped.map_err(refused)?;
+        let refusals = RefusedCalls {
+            modes: false,
+            sockets: false,
+            networks: request.contained,
+            processes: request.processes,
+        };
+        if refusals.networks || refusals.processes {
+            seccomp::enforce(refusals)?;
+        }
     } else {
         let mut places = WritablePlaces::usual();
         places.folders.extend(request.writable);
-        places.enforce(abi, request.sockets)?;
+        places.enforce(abi, request.sockets, request.no_network)?;
     }
     let error = Command::new(path)
         .arg0(name)
@@ -100,6 +115,8 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, String> {
             Some("--no-network") => request.no_network = true,
             Some("--sockets") => request.sockets = true,
             Some("--scope") => request.scope = true,
+            Some("--contained") => request.contained = true,
+            Some("--processes") => request.processes = true,
             Some("--") => request.program = args.by_ref().collect(),
             _ => return Err(format!("unknown argument `{}`", arg.display())),
         }
@@ -144,8 +161,9 @@ impl WritablePlaces {
         }
     }
 
-    /// Confines this process; `sockets`: whether it may use those of services outside.
-    fn enforce(&self, abi: i32, sockets: bool) -> Result<(), String> {
+    /// Confines this process; `sockets`: whether it may use those of services outside; `no_network`: whether
+    /// it has left the network.
+    fn enforce(&self, abi: i32, sockets: bool, no_network: bool) -> Result<(), String> {
         let with_devices = if abi >= kernel::DEVICES {
             right::IOCTL_DEV
         } else {
@@ -191,8 +209,11 @@ impl WritablePlaces {
             }
         }
         rules.enforce().map_err(refused)?;
-        seccomp::enforce(seccomp::Allowed {
-            sockets: sockets || by_landlock,
+        seccomp::enforce(RefusedCalls {
+            modes: true,
+            sockets: !sockets && !by_landlock,
+            networks: no_network,
+            processes: true,
         })
     }
 }
@@ -217,7 +238,7 @@ fn trial(folder: &Path, abi: i32, request: &Request) -> Result<String, String> {
         folders: vec![at("in")],
         ..WritablePlaces::default()
     };
-    places.enforce(abi, request.sockets)?;
+    places.enforce(abi, request.sockets, request.no_network)?;
 
     let mut write = OpenOptions::new();
     write.write(true);
@@ -260,12 +281,16 @@ fn trial(folder: &Path, abi: i32, request: &Request) -> Result<String, String> {
     }
     fs::write(at("in/new"), "x").map_err(|error| format!("writing inside failed: {error}"))?;
     UnixStream::pair().map_err(|error| format!("a pair of sockets was refused: {error}"))?;
+    let parent = rustix::process::getppid().ok_or("there is no parent to change")?;
+    match limits_of(parent) {
+        Err(Errno::PERM) => {}
+        other => return Err(format!("other processes can be changed: {other:?}")),
+    }
     let mut report = format!("version {abi}");
     if !request.sockets {
         report.push_str(", sockets of services kept out");
     }
     if abi >= kernel::SCOPES {
-        let parent = rustix::process::getppid().ok_or("there is no parent to signal")?;
         match rustix::process::test_kill_process(parent) {
             Err(Errno::PERM) => report.push_str(", signals kept in"),
             other => return Err(format!("landlock does not keep signals in: {other:?}")),
@@ -282,6 +307,24 @@ fn trial(folder: &Path, abi: i32, request: &Request) -> Result<String, String> {
         }
     }
     Ok(report)
+}
+
+/// Asks for a limit of a process, by the call that can change it.
+fn limits_of(process: rustix::process::Pid) -> Result<(), Errno> {
+    let mut limit = std::mem::MaybeUninit::<libc::rlimit>::uninit();
+    // SAFETY: writes one limit, which exists during the call, and changes nothing.
+    let code = unsafe {
+        libc::prlimit(
+            process.as_raw_nonzero().get(),
+            libc::RLIMIT_CORE,
+            std::ptr::null(),
+            limit.as_mut_ptr(),
+        )
+    };
+    match code {
+        0 => Ok(()),
+        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
+    }
 }
 
 #[cfg(test)]
@@ -314,9 +357,11 @@ mod tests {
                 }),
             ),
             (
-                &["--scope", "--", "/bin/x"],
+                &["--scope", "--contained", "--processes", "--", "/bin/x"],
                 Ok(Request {
                     scope: true,
+                    contained: true,
+                    processes: true,
                     program: vec!["/bin/x".into()],
                     ..Request::default()
                 }),

@@ -7,12 +7,12 @@
 //!
 //! A filter of system calls (`seccomp`) refuses what Landlock does not control: UNIX sockets,
 //! because a service behind one (docker's, tmux's) could write elsewhere on a command's behalf;
-//! set-user-id bits; and input into other terminals.
+//! set-user-id bits; input into other terminals; and changes of other processes (limits, priority).
 //!
 //! This crate's `SANDBOX.md` documents what the sandbox prevents and what it does not.
 //!
 //! `scope` is a smaller sandbox, around programs that make one of their own (bubblewrap): it does
-//! not restrict files, and confines signals and abstract sockets.
+//! not restrict files, and confines signals, abstract sockets, and what the program's namespaces leave open.
 
 mod child;
 mod kernel;
@@ -111,20 +111,34 @@ fn flags(sandbox: &Sandbox) -> Vec<OsString> {
 
 /// The wrapper of `program` with which it and everything that it starts can neither signal a
 /// process outside nor connect to an abstract socket there; none if the kernel can't do that, or
-/// the program needs its set-user-id bit, which it would lose.
+/// the program needs its set-user-id bit, which it would lose. From `namespaces`, the program's arguments,
+/// follows what a filter of system calls has to add: without a process namespace, changes of other
+/// processes are refused, and with a network namespace, sockets that are not in it.
 pub(super) fn scope(
     guard_program: Option<&Path>,
     program: &Path,
+    namespaces: &[String],
 ) -> Option<(PathBuf, Vec<OsString>)> {
     let host = std::path::absolute(guard_program?).ok()?;
     let sets_user_id = program.metadata().ok()?.mode() & libc::S_ISUID != 0;
     if sets_user_id || kernel::abi().ok()? < kernel::SCOPES {
         return None;
     }
-    let args = [SUBCOMMAND, "--scope", "--"].map(OsString::from);
+    let has = |name: &str| namespaces.iter().any(|arg| arg == name);
+    let is_all = has("--unshare-all");
+    let contained =
+        (has("--unshare-net") || is_all && !has("--share-net")).then_some("--contained");
+    let processes = (!has("--unshare-pid") && !is_all).then_some("--processes");
+    let flags = [
+        Some(SUBCOMMAND),
+        Some("--scope"),
+        contained,
+        processes,
+        Some("--"),
+    ];
     let args = [host.clone().into()]
         .into_iter()
-        .chain(args)
+        .chain(flags.into_iter().flatten().map(OsString::from))
         .chain([program.into()])
         .collect();
     Some((host, args))

@@ -8,7 +8,7 @@ use super::*;
 use crate::leftovers::Fate;
 use crate::{BubblewrapExecutor, BubblewrapSettings, DEFAULT_WRAPPER_ARGS, adopt_orphans, folders};
 
-fn has_bubblewrap(name: &str) -> bool {
+pub(crate) fn has_bubblewrap(name: &str) -> bool {
     let found = std::process::Command::new("bwrap")
         .arg("--version")
         .output();
@@ -191,6 +191,25 @@ async fn a_configured_folder_is_kept() {
 }
 
 #[tokio::test]
+async fn processes_outside_can_not_be_changed_without_a_process_namespace() {
+    let name = "processes_outside_can_not_be_changed_without_a_process_namespace";
+    if !has_bubblewrap(name) || !landlock::has_scopes(name) {
+        return;
+    }
+    let mut settings = sandbox(&[]);
+    let args = ["--unshare-user-try", "--bind", "/", "/", "--dev", "/dev"];
+    settings.wrapper_args = Some(args.map(str::to_owned).into());
+    settings.local.cwd = Some(std::env::temp_dir());
+    let mut executor = started(settings).await;
+    for command in landlock::changes_of(std::process::id()) {
+        let output = run(&mut executor, &command).await;
+        assert_ne!(output.returncode, 0, "{command}: {}", output.output);
+    }
+    text(&mut executor, "nice -n 1 taskset -c 0 true && ulimit -n 99").await;
+    executor.cleanup().await;
+}
+
+#[tokio::test]
 async fn the_network_is_as_the_arguments_say() {
     if !has_bubblewrap("the_network_is_as_the_arguments_say") {
         return;
@@ -200,6 +219,12 @@ async fn the_network_is_as_the_arguments_say() {
     let command = format!("echo hello >/dev/tcp/127.0.0.1/{port}");
     let mut executor = started(sandbox(&["--unshare-net"])).await;
     assert_ne!(run(&mut executor, &command).await.returncode, 0);
+    if landlock::has_scopes("the_network_is_as_the_arguments_say") {
+        // `AF_VSOCK`.
+        let further = "perl -MSocket -e 'socket(my $s, 40, SOCK_STREAM, 0) or print $!'";
+        let said = text(&mut executor, further).await;
+        assert!(said.starts_with("Address family not supp"), "{said}");
+    }
     executor.cleanup().await;
     let mut executor = started(sandbox(&[])).await;
     text(&mut executor, &command).await;

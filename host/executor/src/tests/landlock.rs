@@ -28,6 +28,17 @@ fn has_landlock(name: &str) -> bool {
     needs::has("landlock", name, found)
 }
 
+/// Whether it can confine signals, which is the part around bubblewrap.
+pub(super) fn has_scopes(name: &str) -> bool {
+    let abi = abi();
+    let found = if abi >= 6 {
+        Ok(())
+    } else {
+        Err(format!("version {abi}"))
+    };
+    needs::has("landlock", name, found)
+}
+
 fn sandboxed(network: bool) -> LocalSettings {
     LocalSettings {
         sandbox: Sandbox {
@@ -82,6 +93,50 @@ async fn it_is_the_local_executor_in_a_sandbox() {
     }
 }
 
+/// Commands that change or examine the process `host` by other calls than signals. What they would set, it
+/// has already, or does no harm.
+pub(super) fn changes_of(host: u32) -> Vec<String> {
+    let programs = [
+        "prlimit --core=0:0 --pid",
+        "prlimit --pid",
+        "renice -n 0 -p",
+        "ionice -c 2 -n 4 -p",
+        "taskset -a -p ffffffff",
+        "chrt -a -o -p 0",
+    ];
+    let programs = programs.map(|program| format!("{program} {host}"));
+    // Calls by the numbers of this machine, for root and without harm if they succeed; they are to fail for
+    // want of the right, or because this kernel does not have them.
+    let call = |numbers: &str| {
+        format!(
+            "! perl -e 'use Errno; my $p = {host}; my $x = \"\\0\" x 200; my $i = pack(\"PQ\", $x, 8); \
+             my $d = syscall(434, $p, 0); \
+             exit(syscall({numbers}) >= 0 || !($!{{EPERM}} || $!{{EACCES}} || $!{{ENOSYS}}))'"
+        )
+    };
+    let calls = [
+        // `setpriority`, `sched_setparam`, `sched_setattr`, `ioprio_set`, `perf_event_open`.
+        "141, 0, $p, 0",
+        "142, $p, $x",
+        "314, $p, $x, 0",
+        "251, 1, $p, 0",
+        "298, $x, $p, -1, -1, 0",
+        // `ptrace`, `process_vm_readv`, `kcmp`, `move_pages`, `migrate_pages`.
+        "101, 16, $p, 0, 0",
+        "310, $p, $i, 1, $i, 1, 0",
+        "312, $$ + 0, $p, 1, 0, 0",
+        "279, $p, 0, 0, 0, 0, 0",
+        "256, $p, 0, 0, 0",
+        // `pidfd_getfd`, `pidfd_send_signal`, `process_madvise`.
+        "438, $d, 0, 0",
+        "424, $d, 0, 0, 0",
+        "440, $d, 0, 0, 20, 0",
+    ];
+    let calls = calls.iter().filter(|_| cfg!(target_arch = "x86_64"));
+    let calls = calls.map(|numbers| call(numbers));
+    programs.into_iter().chain(calls).collect()
+}
+
 async fn writes_stay_in() {
     let root = outside();
     let at = |name: &str| root.path().join(name);
@@ -121,7 +176,11 @@ async fn writes_stay_in() {
         &format!("kill -0 {host}"),
         &format!("kill -9 {host}"),
         &format!("head -c 1 /proc/{host}/mem"),
-    ] {
+        &format!("echo 0 >/proc/{host}/oom_score_adj"),
+    ]
+    .into_iter()
+    .chain(changes_of(host).iter().map(String::as_str))
+    {
         let output = run(&mut executor, command).await;
         assert_ne!(output.returncode, 0, "{command}: {}", output.output);
     }
@@ -141,6 +200,8 @@ async fn writes_stay_in() {
         "echo x >/dev/null; echo x >/dev/zero; echo x >/dev/full 2>&1 || true",
         "script -qec 'stty size' /dev/null >/dev/null",
         "sleep 60 & kill $!",
+        "ulimit -n 100 && ulimit -c 0 && prlimit --core=0 true",
+        "nice -n 1 ionice -c 3 taskset -c 0 chrt -b 0 true",
         "t=$(mktemp -d) && echo x >$t/x && mv $t/x moved && rm -r $t",
     ] {
         text(&mut executor, command).await;
@@ -251,6 +312,9 @@ async fn without_network_there_is_none() {
         "echo x >/dev/tcp/192.0.2.1/9",
         &format!("nsenter -t {host} -n true"),
         "unshare -rm mount -t tmpfs none /mnt",
+        // Sockets that are in no network namespace: `AF_VSOCK`, `AF_QIPCRTR`.
+        "perl -MSocket -e 'use Errno; exit(socket(my $s, 40, SOCK_STREAM, 0) || !$!{EAFNOSUPPORT} ? 0 : 1)'",
+        "perl -MSocket -e 'use Errno; exit(socket(my $s, 42, SOCK_DGRAM, 0) || !$!{EAFNOSUPPORT} ? 0 : 1)'",
     ] {
         let output = run(&mut executor, command).await;
         assert_ne!(output.returncode, 0, "{command}: {}", output.output);
