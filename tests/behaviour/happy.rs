@@ -440,6 +440,27 @@ fn the_on_end_command_runs_after_the_run() {
         assert_eq!(std::fs::read_to_string(run.dir.join("told")).unwrap(), told);
         assert!(!run.stdout.contains("said"), "{run}");
     }
+    // Keys are in no environment, and only those that the command names are there at all.
+    let look = "for f in /proc/[0-9]*; do grep -qs \"^MSWEA_EXIT_COD[E]\" -z $f/environ && \
+                tr '\\0' '\\n' <$f/environ | grep -e sk-min[e] -e sk-othe[r]; done";
+    let hook = format!(
+        "({look}; env | grep -e sk-min[e] -e sk-othe[r]; sh -c 'echo \"[$MINE_KEY]\"'; \
+         printf '%s\\n' \"$MINE_KEY\"; MINE_KEY=$MINE_KEY sh -c 'printf \"[%s]\\n\" \"$MINE_KEY\"'; \
+         set | grep sk-othe[r]) >told; (cat </proc/$$/fd/5) || echo closed >>told"
+    );
+    let server = turns([]);
+    let value = "sk-mine 'a\" b\n$c\\\n";
+    let run = Host::new()
+        .server(&server)
+        .env("MINE_KEY", value)
+        .env("OTHER_KEY", "sk-other")
+        .args(["--on-end", &hook])
+        .task("x")
+        .run()
+        .expect(0)
+        .nothing_left();
+    let told = std::fs::read_to_string(run.dir.join("told")).unwrap();
+    assert_eq!(told, format!("[]\n{value}\n[{value}]\nclosed\n"), "{run}");
     for (hook, says) in [
         ("exit 7", "`run.on_end` failed: exit code 7"),
         ("sleep 60", "timed out"),

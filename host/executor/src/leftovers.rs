@@ -3,15 +3,17 @@
 //!
 //! Processes are recognised by the mark in their environment ([`RUN_VARIABLE`]). A process is
 //! removed when it is certain that every run it belongs to has ended; in case of doubt it is left,
-//! and reported.
+//! and reported. One in a PID namespace of its own is of a host here if a second variable says so
+//! ([`NAMESPACE_VARIABLE`]): else its host may be in that namespace, or in a third one.
 
 mod host;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Serialize, Serializer};
@@ -19,6 +21,8 @@ use serde::{Serialize, Serializer};
 use host::{Host, World};
 use mswea_helper::processes::{self, NESTED, Process, RUN_VARIABLE};
 
+/// The variable with the PID namespace of the host, for programs that make another one for commands.
+const NAMESPACE_VARIABLE: &str = "MSWEA_RUN_NAMESPACE";
 /// How long killing may take; only a process inside the kernel (dead NFS, ...) takes long.
 const KILLING: Duration = Duration::from_secs(5);
 /// How many searches in a row must find nothing before the hunt is over: a process may start
@@ -234,10 +238,11 @@ impl Caught {
             let Some(marks) = marks(&buffer).filter(|_| readable) else {
                 continue;
             };
+            let is_near = is_near(pid, &marks, &buffer, here.as_deref());
             if !marks.split(NESTED).all(|id| dead.contains(id))
                 || !run.has(&marks)
                 || host::is_program(pid)
-                || namespace(&pid.to_string()) != here
+                || !is_near
             {
                 continue;
             }
@@ -339,6 +344,10 @@ impl Survey {
             let readable = processes::read_proc(pid, "environ", &mut buffer);
             let is_bare = readable && buffer.is_empty();
             let marks = marks(&buffer).filter(|_| readable);
+            let marks = marks.map(|marks| {
+                let near = is_near(pid, &marks, &buffer, here.as_deref());
+                (marks, near)
+            });
             let Some(process) = processes::stat(pid, &mut buffer) else {
                 survey.in_doubt = true;
                 continue;
@@ -349,10 +358,7 @@ impl Survey {
                 continue;
             }
             match marks {
-                Some(marks) => {
-                    let near = namespace(&process.pid.to_string()) == here;
-                    marked.push((process, marks, near));
-                }
+                Some((marks, near)) => marked.push((process, marks, near)),
                 // Kernel threads, which have no environment, are children of process 2.
                 None => {
                     let in_doubt = is_bare && process.pid > 2 && process.parent != 2;
@@ -484,12 +490,30 @@ fn numbers() -> Vec<i32> {
 
 /// The mark in an environment.
 fn marks(environment: &[u8]) -> Option<String> {
-    let value = environment.split(|byte| *byte == 0).find_map(|entry| {
-        entry
-            .strip_prefix(RUN_VARIABLE.as_bytes())?
-            .strip_prefix(b"=")
-    })?;
+    let value = value_of(RUN_VARIABLE, environment)?;
     (!value.is_empty()).then(|| String::from_utf8_lossy(value).into_owned())
+}
+
+fn value_of<'a>(name: &str, environment: &'a [u8]) -> Option<&'a [u8]> {
+    environment
+        .split(|byte| *byte == 0)
+        .find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+}
+
+/// Whether the host of a marked process is or was in the PID namespace `here`, in which its number means what it
+/// means for us.
+fn is_near(pid: i32, marks: &str, environment: &[u8], here: Option<&Path>) -> bool {
+    let of_host = || {
+        let here = here.map(|here| here.as_os_str().as_bytes());
+        here.is_some() && value_of(NAMESPACE_VARIABLE, environment) == here
+    };
+    namespace(&pid.to_string()).as_deref() == here || !marks.contains(NESTED) && of_host()
+}
+
+/// The variable for a program that makes a PID namespace for commands of this host.
+pub(super) fn of_this_namespace() -> Option<(String, String)> {
+    let here = namespace("self")?.into_os_string().into_string().ok()?;
+    Some((NAMESPACE_VARIABLE.to_owned(), here))
 }
 
 /// The PID namespace of a process; none if it can't be read.

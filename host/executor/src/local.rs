@@ -5,6 +5,7 @@ mod checks;
 mod confine;
 mod ending;
 mod folder;
+mod keys;
 pub(super) mod launch;
 mod served;
 mod served_place;
@@ -32,7 +33,7 @@ use super::hanging::StartLimit;
 use super::orphans::{self, Presence};
 use super::sandbox::Sandbox;
 use super::wrap::Wrap;
-use super::{handle, machine};
+use super::{handle, leftovers, machine};
 use crate::interactive::{OpenPrograms, ProgramsOf};
 use crate::placed::{limit_of, output_of};
 use attend::{CommandEnd, Running};
@@ -129,8 +130,10 @@ impl LocalExecutor {
         let mut this = Self::new(settings);
         this.settings.sandbox = Sandbox::default();
         if this.env.is_ok() {
+            let mut env = for_program;
+            env.extend(leftovers::of_this_namespace());
             let settings = LocalSettings {
-                env: for_program,
+                env,
                 ..this.settings.clone()
             };
             this.env = base_environment(&settings).map(|built| built.variables.into());
@@ -371,7 +374,7 @@ impl Executor for LocalExecutor {
             if !left.is_empty() {
                 tracing::warn!(
                     processes = left.join(", "),
-                    "processes of the run can't be killed (another user's, or busy in the kernel): end them by hand"
+                    "processes of the run can't be killed (another user's, busy in the kernel, or they start others all the time): end them by hand"
                 );
             }
         }

@@ -100,7 +100,7 @@ pub(super) fn are_many() -> bool {
     RUNS.lock().unwrap_or_else(PoisonError::into_inner).count > FEW
 }
 
-/// The orphans among `processes`, if there is only one run, or all runs are being ended. It is not
+/// The orphans among `processes`, and the dead ones, which are reaped, if there is only one run, or all runs are being ended. It is not
 /// known to which run an orphan belongs, so while there are others, orphans are left to the last
 /// run.
 pub(super) fn of_last_run(processes: &[Process]) -> Vec<i32> {
@@ -118,14 +118,17 @@ pub(super) fn of_last_run(processes: &[Process]) -> Vec<i32> {
     let Some(session) = own_session() else {
         return Vec::new();
     };
-    let mut children: Vec<i32> = processes
+    let mut children: Vec<Process> = processes
         .iter()
         .filter(|process| process.parent == me && process.session != session)
         .filter(|process| process.start >= since)
-        .map(|process| process.pid)
+        .copied()
         .collect();
-    spawn::retain_adopted(&mut children, |pid| *pid);
-    children
+    spawn::retain_adopted(&mut children, |process| process.pid);
+    let dead = children.iter().filter(|process| process.is_gone());
+    // Many of them would delay the search for others.
+    spawn::reap_adopted(&dead.map(|process| process.pid).collect::<Vec<_>>());
+    children.into_iter().map(|process| process.pid).collect()
 }
 
 /// The numbers of the host's children. The file is opened once: finding it costs more than reading

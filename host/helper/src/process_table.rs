@@ -52,6 +52,8 @@ pub struct Process {
     pub pid: i32,
     /// The pid of its parent.
     pub parent: i32,
+    /// The number of its process group.
+    pub group: i32,
     /// The number of its session.
     pub session: i32,
     /// When it started, in the unit and by the clock of [`now`].
@@ -63,6 +65,11 @@ impl Process {
     /// Whether only its exit status is left.
     pub fn is_gone(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x')
+    }
+
+    /// Whether it still exists and runs.
+    pub fn lives(&self) -> bool {
+        stat(self.pid, &mut Vec::new()).is_some_and(|now| now.start == self.start && !now.is_gone())
     }
 
     /// Sends a signal, unless the pid belongs to another process by now. Returns whether the
@@ -107,6 +114,19 @@ pub fn read_proc(pid: i32, file: &str, buffer: &mut Vec<u8>) -> bool {
     }
 }
 
+/// The numbers of this process's children; on a kernel that does not list them, none. The kernel gives orphans
+/// to the first thread.
+pub fn children(buffer: &mut Vec<u8>) -> Vec<i32> {
+    let me = std::process::id() as i32;
+    if !read_proc(me, &format!("task/{me}/children"), buffer) {
+        return Vec::new();
+    }
+    let text = String::from_utf8_lossy(buffer);
+    text.split_ascii_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect()
+}
+
 /// The process with this pid, if it is visible.
 pub fn stat(pid: i32, buffer: &mut Vec<u8>) -> Option<Process> {
     if !read_proc(pid, "stat", buffer) {
@@ -127,6 +147,7 @@ fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
         pid,
         state: *fields.first()?.as_bytes().first()?,
         parent: fields.get(1)?.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
         session: fields.get(3)?.parse().ok()?,
         start: fields.get(19)?.parse().ok()?,
     })
@@ -219,6 +240,7 @@ mod tests {
             let wanted = Process {
                 pid: 12,
                 parent: 7,
+                group: 12,
                 session: 11,
                 start: 98765,
                 state: b'S',

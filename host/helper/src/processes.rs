@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub use crate::process_table::{
-    Process, Session, all, await_stop, now, read_proc, retain_living, stat,
+    Process, Session, all, await_stop, children, now, read_proc, retain_living, stat,
 };
 use crate::sys;
 
@@ -44,6 +44,10 @@ const LOOKS_IN_DOUBT: u32 = 15;
 pub const STOPPING: Duration = Duration::from_millis(100);
 /// The pause between two searches.
 const PAUSE: Duration = Duration::from_millis(2);
+/// How long only the children of this process are watched, while they start others and end.
+const WATCH: Duration = Duration::from_millis(50);
+/// How long no child must appear until the watch is over.
+const CALM: Duration = Duration::from_millis(3);
 
 /// A set of processes: those that have one of several signs, and all their descendants. This process
 /// and those above it never belong to it.
@@ -75,7 +79,8 @@ pub enum Children {
     Unmarked,
     /// All.
     All,
-    /// The processes that this function chooses from all living ones.
+    /// The processes that this function chooses from all, living and dead; it may reap the dead ones, of which
+    /// each counts as a sign that others appear.
     Chosen(fn(&[Process]) -> Vec<i32>),
 }
 
@@ -124,6 +129,28 @@ impl ProcessTarget {
         }
     }
 
+    /// Keeps those of this process's children that belong to the set.
+    fn retain_children(&self, children: &mut Vec<Process>) {
+        let kept = |pid| {
+            let shell = self.shell.as_ref();
+            shell.is_some_and(|shell| shell.pid == pid || shell.before.contains(&pid))
+        };
+        children.retain(|process| process.start >= self.since && !kept(process.pid));
+        let mut buffer = Vec::new();
+        match self.children {
+            Children::None => children.clear(),
+            Children::All => {}
+            Children::Unmarked => children.retain(|process| {
+                !read_proc(process.pid, "environ", &mut buffer)
+                    || self.marks(&buffer).unwrap_or(true)
+            }),
+            Children::Chosen(choose) => {
+                let chosen = choose(children);
+                children.retain(|process| chosen.contains(&process.pid));
+            }
+        }
+    }
+
     /// Whether an environment has the mark, also as that of an outer run; none if it has none of
     /// the variables.
     fn marks(&self, environment: &[u8]) -> Option<bool> {
@@ -139,27 +166,55 @@ impl ProcessTarget {
 
 /// The living processes of `target`, and the descendants of them and of `also`.
 fn find(target: &ProcessTarget, also: &BTreeMap<i32, u64>) -> Vec<Process> {
-    search(target, also).0
+    search(target, also).found
 }
 
-/// Like [`find`]; returns also whether a process was in the middle of an `exec` and so showed no
-/// environment.
-fn search(target: &ProcessTarget, also: &BTreeMap<i32, u64>) -> (Vec<Process>, bool) {
+/// The result of one search.
+#[derive(Default)]
+struct ProcessLook {
+    /// The living processes.
+    found: Vec<Process>,
+    /// Those of whom only the exit status is left. Each may have started others, which were not seen.
+    ended: Vec<Process>,
+    /// The process groups that have no other living member than those. A signal to a group reaches also those
+    /// that are being started at this moment.
+    groups: BTreeSet<i32>,
+    /// Whether a process was in the middle of an `exec` and so showed no environment.
+    in_doubt: bool,
+}
+
+/// Like [`find`], with more than the living processes.
+fn search(target: &ProcessTarget, also: &BTreeMap<i32, u64>) -> ProcessLook {
     let me = std::process::id() as i32;
     let mut buffer = Vec::new();
-    let mut living = all();
+    let mut everyone = all();
     let sessions: BTreeSet<i32> = target
         .sessions
         .iter()
-        .filter(|session| !session.is_reused(&living))
+        .filter(|session| !session.is_reused(&everyone))
         .map(|session| session.id)
         .collect();
-    let spared = above(me, &living);
-    living.retain(|process| !process.is_gone() && !spared.contains(&process.pid));
+    let spared = above(me, &everyone);
+    let kept_groups = everyone.iter().filter(|it| spared.contains(&it.pid));
+    let kept_groups: BTreeSet<i32> = kept_groups.map(|it| it.group).collect();
+    everyone.retain(|process| !spared.contains(&process.pid));
     let chosen = match target.children {
-        Children::Chosen(choose) => choose(&living),
+        Children::Chosen(choose) => choose(&everyone),
         _ => Vec::new(),
     };
+    let (ended, mut living): (Vec<Process>, Vec<Process>) =
+        everyone.iter().partition(|process| process.is_gone());
+    let has_sign = |process: &Process| {
+        process.start >= target.since
+            && (sessions.contains(&process.session)
+                || process.parent == me && matches!(target.children, Children::All))
+    };
+    let mut look = ProcessLook {
+        ended,
+        ..ProcessLook::default()
+    };
+    look.ended
+        .retain(|process| chosen.contains(&process.pid) || has_sign(process));
     let mut in_doubt = false;
     let mut mark = |process: &Process| match read_proc(process.pid, "environ", &mut buffer) {
         true => {
@@ -186,23 +241,33 @@ fn search(target: &ProcessTarget, also: &BTreeMap<i32, u64>) -> (Vec<Process>, b
         if process.start < target.since {
             return false;
         }
-        let is_child = process.parent == me;
-        sessions.contains(&process.session)
-            || is_child && matches!(target.children, Children::All)
-            || mark(process).unwrap_or(is_child && matches!(target.children, Children::Unmarked))
+        let is_orphan = process.parent == me && matches!(target.children, Children::Unmarked);
+        has_sign(process) || mark(process).unwrap_or(is_orphan)
     });
+    look.in_doubt = in_doubt;
     let mut family: BTreeSet<i32> = found.iter().map(|process| process.pid).collect();
     loop {
         let (children, others): (Vec<_>, Vec<_>) = rest
             .into_iter()
             .partition(|process| family.contains(&process.parent));
         if children.is_empty() {
-            return (found, in_doubt);
+            break;
         }
         family.extend(children.iter().map(|process| process.pid));
         found.extend(children);
         rest = others;
     }
+    let members = found.iter().chain(&look.ended);
+    look.groups = members.map(|it| it.group).filter(|it| *it > 1).collect();
+    look.groups.retain(|group| !kept_groups.contains(group));
+    let others = everyone
+        .iter()
+        .filter(|it| !it.is_gone() && !family.contains(&it.pid));
+    for other in others {
+        look.groups.remove(&other.group);
+    }
+    look.found = found;
+    look
 }
 
 /// This process and its ancestors.
@@ -302,65 +367,156 @@ pub fn exist(target: &ProcessTarget) -> bool {
     !find(target, &BTreeMap::new()).is_empty()
 }
 
-/// Kills all processes of `target` once; returns how many could be signalled, and whether a process
-/// was in the middle of an `exec` in the first search. Processes that can't be signalled, because
-/// they are another user's, are added to `spared`; their parents, by which they were recognised,
-/// may be dead by now.
-///
-/// The processes are stopped first, until no new ones appear: so none can start a child that is no
-/// longer recognised once its parent was killed.
-fn kill(target: &ProcessTarget, spared: &mut BTreeMap<i32, u64>) -> (usize, bool) {
-    let mut seen = spared.clone();
-    let mut stopped = Vec::new();
-    let mut in_doubt = None;
-    for _ in 0..ROUNDS {
-        let (mut new, doubt) = search(target, &seen);
-        in_doubt.get_or_insert(doubt);
-        new.retain(|process| seen.insert(process.pid, process.start) != Some(process.start));
-        if new.is_empty() {
-            break;
+/// What a hunt knows from its earlier looks.
+#[derive(Default)]
+struct Hunt {
+    /// Processes that can't be signalled, because they are another user's; their parents, by which they were
+    /// recognised, may be dead by now.
+    spared: BTreeMap<i32, u64>,
+    /// Those of whom only the exit status was left.
+    ended: BTreeMap<i32, u64>,
+}
+
+/// The result of killing all processes once.
+#[derive(Default)]
+struct Killed {
+    /// How many could be signalled.
+    count: usize,
+    /// Whether a process was in the middle of an `exec` in the first search.
+    in_doubt: bool,
+    /// Whether one ended between being found and being stopped, or has ended since the last look: it may have
+    /// started others, which were not seen.
+    in_motion: bool,
+}
+
+impl Hunt {
+    /// Kills all processes of `target` once, until `until`.
+    ///
+    /// The processes are stopped first, until no new ones appear: so none can start a child that is no
+    /// longer recognised once its parent was killed.
+    fn kill(&mut self, target: &ProcessTarget, until: Instant) -> Killed {
+        let mut seen = self.spared.clone();
+        let mut stopped = Vec::new();
+        let mut in_doubt = None;
+        let mut in_motion = false;
+        for _ in 0..ROUNDS {
+            let mut look = search(target, &seen);
+            in_doubt.get_or_insert(look.in_doubt);
+            look.found
+                .retain(|process| seen.insert(process.pid, process.start) != Some(process.start));
+            let is_empty = look.found.is_empty();
+            let mut moves = self.note_ended(&look.ended);
+            for process in look.found {
+                moves |= !self.stop(process, &mut stopped);
+            }
+            if moves {
+                in_motion = true;
+                look.groups.into_iter().for_each(sys::stop_group);
+                self.watch(target, &mut seen, &mut stopped);
+            }
+            if is_empty && !moves || Instant::now() > until {
+                break;
+            }
         }
-        for process in new {
-            if process.signal(libc::SIGSTOP) {
-                stopped.push(process);
-            } else {
-                spared.insert(process.pid, process.start);
+        stopped.retain(|process: &Process| process.signal(libc::SIGKILL));
+        Killed {
+            count: stopped.len(),
+            in_doubt: in_doubt.unwrap_or(false),
+            in_motion,
+        }
+    }
+
+    /// Returns whether one of them is new.
+    fn note_ended(&mut self, ended: &[Process]) -> bool {
+        let mut is_new = false;
+        for process in ended {
+            is_new |= self.ended.insert(process.pid, process.start) != Some(process.start);
+        }
+        is_new
+    }
+
+    /// Stops a process; returns false if it has ended before.
+    fn stop(&mut self, process: Process, stopped: &mut Vec<Process>) -> bool {
+        if process.signal(libc::SIGSTOP) {
+            stopped.push(process);
+        } else if process.lives() {
+            self.spared.insert(process.pid, process.start);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Stops the children of this process as soon as they appear, for some time: those of a process that
+    /// starts another one and ends, again and again, become its children, and exist for a shorter time than a
+    /// search takes.
+    fn watch(
+        &mut self,
+        target: &ProcessTarget,
+        seen: &mut BTreeMap<i32, u64>,
+        stopped: &mut Vec<Process>,
+    ) {
+        if matches!(target.children, Children::None) {
+            return;
+        }
+        let began = Instant::now();
+        let mut last = began;
+        let mut buffer = Vec::new();
+        let mut known = BTreeSet::new();
+        while last.elapsed() < CALM && began.elapsed() < WATCH {
+            let new = children(&mut buffer).into_iter();
+            let new = new.filter(|pid| !seen.contains_key(pid) && known.insert(*pid));
+            let new = new.collect::<Vec<_>>().into_iter();
+            let mut new: Vec<Process> = new.filter_map(|pid| stat(pid, &mut buffer)).collect();
+            target.retain_children(&mut new);
+            if !new.is_empty() {
+                last = Instant::now();
+            }
+            for process in new {
+                if process.is_gone() || !self.stop(process, stopped) {
+                    self.ended.insert(process.pid, process.start);
+                } else {
+                    seen.insert(process.pid, process.start);
+                }
             }
         }
     }
-    stopped.retain(|process| process.signal(libc::SIGKILL));
-    (stopped.len(), in_doubt.unwrap_or(false))
 }
 
 /// Kills until no process is left, for at most `limit`; blocks. Returns how many are left.
 ///
 /// That one search found nothing does not mean that nothing is left: a process may have started
 /// another and ended after the list of processes was read and before it was examined, and a process
-/// in the middle of an `exec` has no environment for a moment.
+/// in the middle of an `exec` has no environment for a moment. A process that was found and ended before it
+/// was stopped is no sign of an end, but one of others.
 pub fn kill_until_gone(target: &ProcessTarget, limit: Duration) -> usize {
-    let started = Instant::now();
-    let mut spared = BTreeMap::new();
+    let until = Instant::now() + limit;
+    let mut hunt = Hunt::default();
     let mut empty = 0;
     let mut enough = LOOKS;
-    while started.elapsed() <= limit {
-        let (killed, in_doubt) = kill(target, &mut spared);
-        if killed > 0 {
-            empty = 0;
+    let mut in_motion = false;
+    while Instant::now() <= until {
+        let killed = hunt.kill(target, until);
+        in_motion = killed.in_motion;
+        if killed.count > 0 {
             // A killed process may have started one that no search has found.
             enough = LOOKS_AFTER_A_KILL;
+        }
+        if killed.count > 0 || killed.in_motion {
+            empty = 0;
         } else {
             empty += 1;
-            if empty >= LOOKS_IN_DOUBT || empty >= enough && !in_doubt {
+            if empty >= LOOKS_IN_DOUBT || empty >= enough && !killed.in_doubt {
                 // The last search has found only processes of other users.
-                return match spared.is_empty() {
+                return match hunt.spared.is_empty() {
                     true => 0,
-                    false => find(target, &spared).len(),
+                    false => find(target, &hunt.spared).len(),
                 };
             }
         }
         thread::sleep(PAUSE);
     }
-    find(target, &spared).len()
+    find(target, &hunt.spared).len().max(usize::from(in_motion))
 }
 
 /// Whether the process group that `leader` began has members. Only for a leader that was just
@@ -443,8 +599,9 @@ mod tests {
             ..ProcessTarget::marked(RUN_VARIABLE, [])
         };
         assert_eq!(names(&target(real)), [format!("{id} (sleep)")]);
-        assert_eq!(kill(&target(earlier), &mut BTreeMap::new()).0, 0);
-        assert_eq!(kill(&target(real), &mut BTreeMap::new()).0, 1);
+        let until = Instant::now() + Duration::from_secs(9);
+        assert_eq!(Hunt::default().kill(&target(earlier), until).count, 0);
+        assert_eq!(Hunt::default().kill(&target(real), until).count, 1);
         child.wait().unwrap();
     }
 }

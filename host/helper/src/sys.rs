@@ -312,6 +312,14 @@ pub fn signal_process(pid: i32, number: libc::c_int, is_it: impl Fn() -> bool) -
     sent == 0
 }
 
+/// Stops (SIGSTOP) all processes of a group, also those that are just being started.
+pub fn stop_group(group: i32) {
+    if group > 1 {
+        // SAFETY: takes nothing by pointer.
+        unsafe { libc::kill(-group, libc::SIGSTOP) };
+    }
+}
+
 /// Units of a start time in `/proc` in a second: `USER_HZ`, which is the same on every Linux.
 pub const TICKS: f64 = 100.0;
 

@@ -64,6 +64,11 @@ pub fn supply(name: &str, value: &str) {
     }
 }
 
+/// Sets a variable for [`var`] in place of its value: started processes do not get it.
+pub fn replace(name: &str, value: &str) {
+    hidden().insert(name.into(), value.into());
+}
+
 /// All variables, including the hidden ones.
 #[must_use]
 pub fn vars() -> Vec<(OsString, OsString)> {
@@ -74,6 +79,12 @@ pub fn vars() -> Vec<(OsString, OsString)> {
             (name, value)
         })
         .collect()
+}
+
+/// Whether a variable of this name was hidden.
+#[must_use]
+pub fn is_hidden(name: &str) -> bool {
+    hidden().contains_key(OsStr::new(name))
 }
 
 /// The values that were supplied: they are not among [`vars`].

@@ -2,7 +2,9 @@
 //! or to send a message.
 //!
 //! It runs like a command of the agent (in a session of its own, with a time limit, and all its
-//! processes are ended), but with all environment variables of the host, because the user wrote it.
+//! processes are ended), but with all environment variables of the host, because the user wrote it. Keys are not
+//! among them: commands of this and other runs of the same user could read them there. Its shell gets those that
+//! the command names, by a socket.
 //! Its output goes to stderr. Its failure does not change the exit code, because the run has
 //! already ended.
 
@@ -63,18 +65,19 @@ pub fn run(section: &RunSection, ended: &EndedRun<'_>) {
 }
 
 fn execute(command: &str, section: &RunSection, ended: &EndedRun<'_>) -> anyhow::Result<()> {
-    let mut env: BTreeMap<String, String> = secrecy::vars()
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
-    env.extend(
-        ended
-            .variables()
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value)),
-    );
+    let variables = secrecy::vars().into_iter().chain(secrecy::supplied());
+    let variables = variables
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let (mut keys, mut env): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        variables.partition(|(name, value)| {
+            secrecy::is_hidden(name) || mswea_config::is_secret_entry(name, value)
+        });
+    keys.retain(|name, _| names(command, name));
+    let own = ended.variables().into_iter();
+    env.extend(own.map(|(name, value)| (name.to_owned(), value)));
     let settings = LocalSettings {
         env,
+        keys,
         timeout: mswea_session::seconds(section.on_end_timeout),
         run_id: mswea_session::new_run_id(),
         guard_program: std::env::current_exe().ok(),
@@ -101,9 +104,36 @@ fn execute(command: &str, section: &RunSection, ended: &EndedRun<'_>) -> anyhow:
     }
 }
 
+/// Whether the text of a command has the name of a variable as a word.
+fn names(command: &str, name: &str) -> bool {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let is_name = !name.starts_with(|letter: char| letter.is_ascii_digit());
+    !name.is_empty()
+        && is_name
+        && command
+            .split(|letter| !is_part(letter))
+            .any(|word| word == name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_names_the_keys_that_it_gets() {
+        for (command, name, wanted) in [
+            ("curl -H \"X: $MY_KEY\"", "MY_KEY", true),
+            ("curl -H X:${MY_KEY:-none}", "MY_KEY", true),
+            ("MY_KEY=$MY_KEY ./upload", "MY_KEY", true),
+            ("echo $MY_KEYS $A_MY_KEY", "MY_KEY", false),
+            ("env", "MY_KEY", false),
+            ("echo $1_KEY; rm -r a-b", "1_KEY", false),
+            ("rm -r a-b", "a-b", false),
+            ("rm", "", false),
+        ] {
+            assert_eq!(names(command, name), wanted, "{command} {name}");
+        }
+    }
 
     #[test]
     fn what_was_not_written_is_not_named() {

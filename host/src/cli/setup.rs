@@ -6,7 +6,6 @@ use std::fs;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -47,16 +46,11 @@ pub fn setup(args: &SetupArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::Interrupted);
     };
     output::note("trying it: one short question");
-    let program = std::env::current_exe().context("this program can't be found")?;
-    let mut trial = Command::new(program);
-    trial.args(["setup", "--try", &given.model]);
     if let Some((name, value)) = &given.key {
-        trial.env(name, value);
+        secrecy::replace(name, value);
     }
-    let is_fine = trial
-        .status()
-        .context("the trial can't be started")?
-        .success();
+    let tried = try_model(&given.model).unwrap_or_else(Failure::report);
+    let is_fine = matches!(tried, ExitCode::Submitted);
     if !is_fine && !yes("keep it all the same? [y/N] ")? {
         output::note("nothing was changed");
         return Ok(ExitCode::Failed);

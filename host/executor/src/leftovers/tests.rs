@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::*;
-use crate::{LocalExecutor, LocalSettings};
+use crate::tests::{bubblewrap, context};
+use crate::{BubblewrapExecutor, BubblewrapSettings, LocalExecutor, LocalSettings};
 use mswea_core::{Command as Action, Executor, Stop};
 
 /// A run id of the program's form that no other test has.
@@ -201,6 +202,27 @@ fn a_host_among_the_leftovers_stays_with_its_own() {
 }
 
 #[test]
+fn the_namespace_of_a_process_is_that_of_its_host_if_it_says_so() {
+    let here = namespace("self").unwrap();
+    let shown = here.display();
+    let said = |value: &str| format!("A=b\0{NAMESPACE_VARIABLE}={value}\0").into_bytes();
+    // A process that does not exist is in no namespace.
+    for (marks, environment, wanted) in [
+        ("1", said(&shown.to_string()), true),
+        ("1", said("pid:[1]"), false),
+        ("1", said(""), false),
+        ("1", Vec::new(), false),
+        // That of the outer host is not known.
+        ("1:2", said(&shown.to_string()), false),
+    ] {
+        let found = is_near(nobody().cast_signed(), marks, &environment, Some(&here));
+        assert_eq!(found, wanted, "{marks} {environment:?}");
+    }
+    let me = std::process::id().cast_signed();
+    assert!(is_near(me, "1:2", &[], Some(&here)));
+}
+
+#[test]
 fn fates_in_json() {
     let leftover = Leftover {
         kind: "process",
@@ -227,10 +249,21 @@ async fn host_body() {
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let run_id = format!("{:x}-{:x}-{chance}", now.as_millis(), std::process::id());
-    let mut executor = LocalExecutor::new(LocalSettings {
+    let settings = LocalSettings {
         run_id: run_id.clone(),
         ..LocalSettings::default()
-    });
+    };
+    let mut executor: Box<dyn Executor> = match std::env::var_os("MSWEA_TEST_SANDBOX") {
+        None => Box::new(LocalExecutor::new(settings)),
+        Some(_) => {
+            let mut executor = BubblewrapExecutor::new(BubblewrapSettings {
+                local: settings,
+                ..BubblewrapSettings::default()
+            });
+            executor.start(&context(), None).await.unwrap();
+            Box::new(executor)
+        }
+    };
     let command =
         format!("setsid -f sleep 100 >/dev/null 2>&1; sleep 99 & echo {run_id} >&2; sleep 98");
     // Written directly, past the test runner's capture.
@@ -240,7 +273,7 @@ async fn host_body() {
         .await;
 }
 
-fn start_host() -> Child {
+fn start_host(in_sandbox: bool) -> Child {
     let module = module_path!().split_once("::").unwrap().1;
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -254,6 +287,7 @@ fn start_host() -> Child {
             "MSWEA_TEST_LEFTOVERS",
             format!("{:06x}", std::process::id()),
         )
+        .envs(in_sandbox.then_some(("MSWEA_TEST_SANDBOX", "1")))
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .process_group(0);
@@ -262,8 +296,20 @@ fn start_host() -> Child {
 
 #[test]
 fn a_host_that_was_killed() {
+    is_swept_after(start_host(false), 4);
+}
+
+#[test]
+fn a_host_that_was_killed_with_process_namespaces() {
+    if bubblewrap::has_bubblewrap("a_host_that_was_killed_with_process_namespaces") {
+        // The others end with the first process of their namespace, before they are killed.
+        is_swept_after(start_host(true), 1);
+    }
+}
+
+/// Kills the host; its processes are removed then and not before, at least `count` of them by us.
+fn is_swept_after(mut host: Child, count: usize) {
     use std::io::{BufRead, BufReader};
-    let mut host = start_host();
     let lines = BufReader::new(host.stderr.take().unwrap()).lines();
     let run = lines
         .map_while(Result::ok)
@@ -297,7 +343,7 @@ fn a_host_that_was_killed() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let removed = remove_leftover_processes_of(&run, false);
-    assert!(removed.len() >= 4, "{removed:?}");
+    assert!(removed.len() >= count, "{removed:?}");
     assert!(
         removed
             .iter()

@@ -24,6 +24,9 @@ const GROUPS: usize = 4;
 /// group.
 const GATHERING: Duration = Duration::from_millis(20);
 
+/// The name of processes that can't be named.
+const ELUSIVE: &str = "some that start others faster than they can be stopped";
+
 /// A run that waits for its end.
 struct EndingRun {
     target: ProcessTarget,
@@ -138,10 +141,14 @@ fn end_group(group: EndingGroup) {
         ..
     } in group.runs
     {
-        let _ = names.send(match left {
+        let mut named = match left {
             0 => Vec::new(),
             _ => processes::names(&target),
-        });
+        };
+        if left > 0 && named.is_empty() {
+            named.push(ELUSIVE.to_owned());
+        }
+        let _ = names.send(named);
     }
 }
 

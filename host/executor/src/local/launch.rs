@@ -14,6 +14,7 @@ use rustix::pipe::PipeFlags;
 
 use super::LocalExecutor;
 use super::attend::Running;
+use super::keys;
 use super::settings::nested;
 use crate::environment;
 use crate::failure::ActionFailure;
@@ -188,12 +189,25 @@ impl LocalExecutor {
         // No other action may get this number, even if this start is given up while it waits.
         self.actions += 1;
         let action = format!("{}.{}", self.settings.run_id, self.actions);
+        let system = |error: io::Error| ActionFailure::system(&error, None);
+        let keys = &self.settings.keys;
+        let with_keys = match task {
+            Task::Command(text) if !keys.is_empty() => {
+                Some((keys::reading(text), keys::socket(keys).map_err(system)?))
+            }
+            _ => None,
+        };
+        let task = match &with_keys {
+            Some((text, _)) => Task::Command(text),
+            None => task,
+        };
         let (program, mut args) = self.argv(task, &action)?;
         let command = match task {
             Task::Command(text) => self.long_command(text, &mut args)?,
             Task::Program(_) | Task::Helper => None,
         };
-        let system = |error: io::Error| ActionFailure::system(&error, None);
+        let keys = with_keys.as_ref().map(|(_, socket)| socket.try_clone());
+        let keys = keys.transpose().map_err(system)?;
         let pipe = rustix::pipe::pipe_with(PipeFlags::CLOEXEC);
         let (reading, writing) = pipe.map_err(|error| system(error.into()))?;
         // The two ends have separate flags: the command's end stays blocking.
@@ -212,6 +226,7 @@ impl LocalExecutor {
                     .as_ref()
                     .map(|file| (file.as_fd(), long::DESCRIPTOR)),
             );
+            ends.extend(keys.as_ref().map(|keys| (keys.as_fd(), keys::DESCRIPTOR)));
             let (child, target) = launching.start(&env, &ends)?;
             // Dropping it before it is attended ends the child.
             Ok(Running::new(child, reading, target))

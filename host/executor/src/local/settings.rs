@@ -53,6 +53,9 @@ pub struct LocalSettings {
     pub guard_program: Option<PathBuf>,
     /// The sandbox, if it needs no other program.
     pub sandbox: Sandbox,
+    /// Variables that only the interpreter gets, which must be a shell: by a descriptor, and not in its
+    /// environment, which every process of the same user can read. It does not export them.
+    pub keys: BTreeMap<String, String>,
 }
 
 impl Default for LocalSettings {
@@ -73,6 +76,7 @@ impl Default for LocalSettings {
             grace: Duration::from_millis(200),
             guard_program: None,
             sandbox: Sandbox::default(),
+            keys: BTreeMap::new(),
         }
     }
 }

@@ -140,3 +140,45 @@ async fn an_outer_host_ends_what_an_inner_one_left() {
     outer.cleanup().await;
     assert!(!lives(words[0]));
 }
+
+/// A process that starts another one and ends, every 0.3 ms, without a sign: `step` is what each does first.
+fn chain(step: &str, file: &Path) -> String {
+    format!(
+        "env -i PATH=\"$PATH\" setsid -f perl -MPOSIX -e 'while (1) {{ fork and POSIX::_exit(0); {step} \
+         open my $f, \">>\", $ARGV[0]; syswrite $f, \"x\"; select undef, undef, undef, 0.0003 }}' {0} \
+         >/dev/null 2>&1; while [ $(stat -c %s {0} 2>/dev/null || echo 0) -lt 9 ]; do sleep 0.02; done",
+        file.display()
+    )
+}
+
+#[tokio::test]
+#[ignore = "a role in another test"]
+async fn chains_body() {
+    if !plays("chains_body") {
+        return;
+    }
+    adopt_orphans();
+    let folder = tempfile::tempdir().unwrap();
+    let steps = [
+        "",
+        "setsid;",
+        "setpgid(0, 0);",
+        "fork and POSIX::_exit(0); setsid;",
+    ];
+    for (number, step) in steps.iter().cycle().take(12).enumerate() {
+        let file = folder.path().join(number.to_string());
+        let mut executor = LocalExecutor::new(settings());
+        run(&mut executor, &chain(step, &file)).await;
+        executor.cleanup().await;
+        let size = || std::fs::metadata(&file).unwrap().len();
+        let before = size();
+        std::thread::sleep(Duration::from_millis(150));
+        assert_eq!(size(), before, "{number}: {step}");
+    }
+}
+
+#[test]
+fn a_process_that_starts_another_and_ends_again_and_again_does_not_outlive_the_run() {
+    let status = in_its_own_process(module_path!(), "chains_body").status();
+    assert!(status.unwrap().success());
+}
