@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use scripted_server::{Scenario, Server, Turn};
 use serde_json::{Value, json};
@@ -380,6 +381,23 @@ fn the_shell_can_be_left_out_and_commands_hidden() {
     assert!(Path::new(&run.dir.join("tools-root/tools/mine/bin/note")).is_file());
     let patch = fs::read_to_string(run.dir.join("tools-root/model.patch"));
     assert_eq!(patch.unwrap(), "");
+}
+
+#[test]
+fn files_that_became_pipes_or_devices_hold_no_step() {
+    let submit = "echo '<<SWE_AGENT_SUBMISSION>>'";
+    let call = |text: &str| ("bash", json!({"command": format!("{text}; {submit}")}));
+    let server = server(&[
+        call("rm -f $TOOLS_ROOT/model.patch; mkfifo $TOOLS_ROOT/model.patch"),
+        call("ln -sf /dev/zero $TOOLS_ROOT/model.patch; ln -sf /dev/zero $TOOLS_ROOT/state.json"),
+        call("rm $TOOLS_ROOT/model.patch $TOOLS_ROOT/state.json"),
+        ("note", json!({"text": "w"})),
+        ("submit", json!({})),
+    ]);
+    let started = Instant::now();
+    let run = with_bundle(&server, None).run().expect(0);
+    assert!(started.elapsed() < Duration::from_secs(20), "{run}");
+    assert_eq!(run.stdout, "w\n", "{run}");
 }
 
 /// The messages of each request after the task: `role: text`.

@@ -344,9 +344,24 @@ impl Layers {
                 .collect();
             environment.insert("interpreter".to_owned(), Value::Array(words));
         }
+        let image = environment.get("image").and_then(Value::as_str);
+        let has_image = image.is_some_and(|it| !it.is_empty());
+        let is_here = match class.kind {
+            EnvironmentKind::Local => true,
+            EnvironmentKind::Bubblewrap => !has_image,
+            _ => false,
+        };
+        // A preset's is a file of the image. On this machine it is the user's own, which bash would read before each
+        // command, and whose output would stand before that of the command.
+        let file = ["environment", "env", "BASH_ENV"];
+        let of_preset = |node: &Node| matches!(node.origin, Origin::Preset { .. });
+        if is_here
+            && self.merged.get(&file).is_some_and(of_preset)
+            && let Some(Value::Object(variables)) = environment.get_mut("env")
+        {
+            variables.remove("BASH_ENV");
+        }
         if environment.get("cwd").and_then(Value::as_str) == Some("") {
-            let image = environment.get("image").and_then(Value::as_str);
-            let has_image = image.is_some_and(|it| !it.is_empty());
             environment.insert("cwd".to_owned(), class.kind.cwd(has_image).into());
         }
     }

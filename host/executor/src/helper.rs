@@ -24,6 +24,9 @@ use mswea_core::Stop;
 pub(super) use transfer::ITSELF;
 pub(super) use wire::HelperWire;
 
+/// The most processes that a Linux machine can have.
+const MOST_PROCESSES: u32 = 1 << 22;
+
 /// How long the helper may take to report an action that it was told to kill. It tries for three
 /// seconds itself.
 const KILLING: Duration = Duration::from_secs(5);
@@ -267,8 +270,13 @@ impl HelperSession {
                     } => {
                         self.notes = notes.lines().map(str::to_owned).collect();
                         if left > 0 {
+                            // The helper is in a place that commands may have changed.
+                            let count = match left {
+                                ..=MOST_PROCESSES => left.to_string(),
+                                _ => "unknown".to_owned(),
+                            };
                             tracing::warn!(
-                                processes = left,
+                                processes = count,
                                 "processes of an action can't be killed (another user's, or busy in the kernel): they end with the container or the sandbox, or have to be ended by hand"
                             );
                         }

@@ -132,8 +132,11 @@ impl Prompts {
     }
 }
 
-fn template_failed(error: impl std::fmt::Display) -> End {
-    End::Template {
-        message: error.to_string(),
+/// The end of a run whose template can't be rendered: a fault of the config, unless the machine has no thread left for it.
+pub(crate) fn template_failed(error: impl std::fmt::Display) -> End {
+    let message = error.to_string();
+    match message.contains(mswea_template::NO_THREAD) {
+        true => End::Environment { message },
+        false => End::Template { message },
     }
 }

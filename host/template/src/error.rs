@@ -22,6 +22,9 @@ const BOUND_HINT: &str =
 /// A hint lists at most this many names.
 const MAX_NAMES: usize = 12;
 
+/// The beginning of the message of an error that is no fault of a template.
+pub const NO_THREAD: &str = "the thread that renders it can't be started";
+
 /// A template that does not compile or render.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateError {
@@ -67,10 +70,10 @@ impl TemplateError {
             name: "template".to_owned(),
             line: None,
             column: None,
-            message: format!("the thread that renders it can't be started: {error}"),
+            message: format!("{NO_THREAD}: {error}"),
             snippet: None,
             hint: Some(
-                "raise the limits on processes and memory (`ulimit -u`, `ulimit -v`)".into(),
+                "a command may have started too many processes; or raise the limits on processes and memory (`ulimit -u`, `ulimit -v`)".into(),
             ),
             is_syntax: false,
         }

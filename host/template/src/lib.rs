@@ -30,6 +30,7 @@ mod scan;
 mod sequences;
 mod slices;
 mod text_filters;
+mod threads;
 mod tojson;
 mod weight;
 mod wrap;
@@ -45,7 +46,7 @@ use meter::RenderLimits;
 use mswea_core::Object;
 use rendering::Heavy;
 
-pub use error::TemplateError;
+pub use error::{NO_THREAD, TemplateError};
 pub use python::splitlines;
 pub use rendering::StartedRendering;
 
@@ -239,11 +240,11 @@ impl TemplateEngine {
 fn on_big_stack<T: Send>(
     run: impl FnOnce() -> Result<T, TemplateError> + Send,
 ) -> Result<T, TemplateError> {
+    let work = threads::KeptWork::new(run);
     std::thread::scope(|scope| {
-        let spawned = std::thread::Builder::new()
-            .name("template".to_owned())
-            .stack_size(BIG_STACK)
-            .spawn_scoped(scope, run);
+        let spawned = threads::patiently(BIG_STACK, |thread| {
+            thread.spawn_scoped(scope, || work.take()())
+        });
         match spawned.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(result)) => result,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),

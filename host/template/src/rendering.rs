@@ -8,7 +8,7 @@ use minijinja::{Environment, ErrorKind, Value};
 
 use super::compiled::{Compiled, Failed};
 use super::meter::{Bound, RenderLimits, metered};
-use super::{BIG_STACK, LONG_SOURCE, TemplateEngine, TemplateError, Vars};
+use super::{BIG_STACK, LONG_SOURCE, TemplateEngine, TemplateError, Vars, threads};
 
 /// The stack of a rendering: macros recurse, and so does freeing nested values.
 const STACK: usize = 8 << 20;
@@ -130,10 +130,12 @@ impl Heavy {
             true => BIG_STACK,
             false => STACK,
         };
-        std::thread::Builder::new()
-            .name("template".to_owned())
-            .stack_size(stack)
-            .spawn(move || tell(self.work(abandoned)))
+        let work = Arc::new(threads::KeptWork::new(move || tell(self.work(abandoned))));
+        let start = |thread: std::thread::Builder| {
+            let work = work.clone();
+            thread.spawn(move || work.take()())
+        };
+        threads::patiently(stack, start)
             .map(drop)
             .map_err(|error| Unrendered {
                 failed: Err(TemplateError::no_thread(&error)),

@@ -188,8 +188,7 @@ impl ToolsExecutor {
     /// Puts the configured values into the registry, over those that the installation has written.
     async fn complete_registry(&mut self, stop: &Stop) -> Result<(), ExecutorError> {
         let file = self.place.registry_file();
-        let text = format!("cat -- {}", quoted(&file));
-        let read = self.run(&text, true, stop).await;
+        let read = self.read_file(&file, stop).await;
         let Ok(Value::Object(mut registry)) = serde_json::from_str(read.output.trim()) else {
             return fail(with_tail(
                 format!(
@@ -211,6 +210,18 @@ impl ToolsExecutor {
             apart,
             whole: apart,
             text,
+        };
+        self.inner.execute(&command, stop).await
+    }
+
+    /// The content of a file that commands may have replaced: by a pipe without a writer, or a device without an end.
+    async fn read_file(&mut self, file: &str, stop: &Stop) -> Output {
+        let file = quoted(file);
+        let command = Command {
+            timeout: Some(self.place.state_timeout),
+            apart: true,
+            whole: true,
+            text: &format!("[ -f {file} ] && exec cat -- {file}"),
         };
         self.inner.execute(&command, stop).await
     }
@@ -353,8 +364,7 @@ impl ToolsExecutor {
             }
         }
         if is_submission {
-            let text = format!("cat -- {}", quoted(&self.place.patch_file()));
-            let patch = self.run(&text, true, stop).await;
+            let patch = self.read_file(&self.place.patch_file(), stop).await;
             let is_whole = !patch.extra.contains_key("elided_bytes");
             // Without the file, the line is only an output of some command.
             if patch.returncode == 0 && patch.exception_info.is_empty() && is_whole {

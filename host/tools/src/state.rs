@@ -20,9 +20,10 @@ pub fn command(place: &ToolsPlace, commands: &[String]) -> String {
     for command in commands {
         text.push_str(&format!("printf '\\036'\n{{ {command}\n}} </dev/null\n"));
     }
-    // Without starting a program, which would take longer than most actions.
+    // Without starting a program, which would take longer than most actions. Commands may have put a pipe or a device in
+    // the file's place.
     text.push_str(&format!(
-        "printf '\\036'\nprintf '%s' \"$(<{})\"\nprintf '\\036'\n\
+        "printf '\\036'\n[ ! -f {0} ] || printf '%s' \"$(<{0})\"\nprintf '\\036'\n\
          mswea_leave() {{ unset -f mswea_leave; return \"$mswea_status\"; }}\nmswea_leave; }} 2>/dev/null",
         quoted(&place.state_file())
     ));

@@ -304,3 +304,30 @@ fn another_place_needs_what_it_is_reached_by() {
         }
     }
 }
+
+#[test]
+fn a_file_that_bash_reads_first_in_an_image_is_not_read_here() {
+    let env = Memory::new();
+    let set = "environment.env.BASH_ENV=/root/.bashrc";
+    let given = Some("/root/.bashrc");
+    for (more, wanted) in [
+        (&["environment.image=x"][..], given),
+        (&["environment.environment_class=local"], None),
+        (&["environment.environment_class=bubblewrap"], None),
+        (
+            &[
+                "environment.environment_class=bubblewrap",
+                "environment.image=/x",
+            ],
+            given,
+        ),
+        (&["environment.environment_class=local", set], given),
+    ] {
+        for preset in ["swebench", "swebench_backticks", "swebench_xml"] {
+            let configs = [&[preset], more].concat();
+            let config = env.resolve(&configs).unwrap();
+            let found = config.environment.env.get("BASH_ENV");
+            assert_eq!(found.map(String::as_str), wanted, "{configs:?}");
+        }
+    }
+}

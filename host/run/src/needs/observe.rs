@@ -6,6 +6,7 @@ use crate::agent::Agent;
 use crate::calls::{add_raw, answers};
 use crate::multimodal::Multimodal;
 use crate::plain;
+use crate::prompts::template_failed;
 use crate::state::{OpenStep, Stage};
 use mswea_core::{Action, End, Event, Message, Output, PluginFault};
 
@@ -114,7 +115,7 @@ impl Agent {
                 if !submits {
                     // The outputs are in the journal, but the model would not get them in the
                     // configured form.
-                    return Err(End::Template { message });
+                    return Err(template_failed(message));
                 }
                 message
             }

@@ -11,6 +11,7 @@ use super::asking::{LoopAsker, LoopQuestion};
 use super::patience::unless_over;
 use crate::Variables;
 use crate::agent::Agent;
+use crate::prompts::template_failed;
 use crate::sampler::{
     ActionSampler, ComparedSamples, Proposal, SAMPLED, discussion, prefers_second, steps,
 };
@@ -231,9 +232,7 @@ async fn comparison(
     }
     let render = async |key: &str, template: &str| {
         let rendered = variables.render(template, &over).await;
-        rendered.map_err(|error| End::Template {
-            message: error.named(key).to_string(),
-        })
+        rendered.map_err(|error| template_failed(error.named(key)))
     };
     let at = "agent.action_sampler";
     Ok((
