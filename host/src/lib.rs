@@ -9,6 +9,7 @@ pub mod cli;
 pub use mswea_batch as batch;
 pub use mswea_config as config;
 pub use mswea_core as roles;
+pub use mswea_dataset as dataset;
 pub use mswea_executor as executor;
 pub use mswea_files as regular_file;
 pub use mswea_laboratory::{conformance, experiment};

@@ -1,6 +1,6 @@
 //! The program; its code is in the library.
 
-use mswea_host::{cli, executor, plugin, secrecy};
+use mswea_host::{cli, dataset, executor, plugin, secrecy};
 
 fn main() -> std::process::ExitCode {
     // The process of a command, before it enters its sandbox, ends here or becomes its program.
@@ -13,10 +13,11 @@ fn main() -> std::process::ExitCode {
     }
     // Called first, while there is only one thread, and before anything is started.
     secrecy::protect();
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|arg| arg == plugin::compile::SUBCOMMAND)
-    {
+    let subcommand = std::env::args_os().nth(1).unwrap_or_default();
+    if subcommand == dataset::PARQUET_SUBCOMMAND {
+        return dataset::parquet_process();
+    }
+    if subcommand == plugin::compile::SUBCOMMAND {
         return match plugin::compile::run(std::env::args_os().skip(2)) {
             Ok(()) => std::process::ExitCode::SUCCESS,
             Err(_) => std::process::ExitCode::FAILURE,

@@ -208,6 +208,12 @@ fn events_and_figures() {
         look.stdout.contains("3 of 3 instances have a result"),
         "{look}"
     );
+    // A file was lost, or the process was killed before it was there.
+    let trajectory = run.dir.join("out/i01/i01.traj.json");
+    let before = json(&trajectory);
+    fs::remove_file(&trajectory).unwrap();
+    batch(Host::after(&look), &server, &[]).run().expect(0);
+    assert_eq!(json(&trajectory), before);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use scripted_server::{Scenario, Server, Turn};
+use serde_json::json;
 
 use crate::host::Host;
 use crate::run::Run;
@@ -127,6 +128,156 @@ fn a_key_in_an_error_of_the_server_is_not_printed() {
         let run = host.run().expect(5).says(&["`OPENAI_API_KEY`"]);
         keyless(&run);
         assert_eq!(run.exit_status(), "AuthenticationError");
+    }
+}
+
+/// The key as others may write it: in base64 after 0 to 2 bytes and in an `Authorization` line, in a URL, in JSON, in digits.
+fn spelled() -> Vec<String> {
+    use base64::Engine as _;
+    let base64 = |text: String| base64::prelude::BASE64_STANDARD.encode(text);
+    let mut all: Vec<String> = ["", "a", "ab", "Bearer "]
+        .iter()
+        .map(|before| base64(format!("{before}{KEY}")))
+        .collect();
+    all.push(KEY.to_owned());
+    all.push(KEY.replace('-', "%2D"));
+    all.push(KEY.replace('-', "\\u002d"));
+    all.push(KEY.bytes().map(|byte| format!("{byte:02x}")).collect());
+    all
+}
+
+/// Fails if a spelling of the key, or what it has in base64 whatever is before it, is in this text.
+#[track_caller]
+fn unspelled(text: &str, place: &str) {
+    for spelling in spelled() {
+        // The first and the last letters may depend on the neighbours.
+        let middle = &spelling[4..spelling.len() - 4];
+        assert!(!text.contains(middle), "`{middle}` is in {place}");
+    }
+}
+
+#[test]
+fn a_key_that_a_server_sends_back_is_masked_whatever_field_it_is_in() {
+    for spelling in spelled() {
+        let message = json!({
+            "role": "assistant",
+            "content": format!("it is {spelling}"),
+            "reasoning_content": spelling,
+            "tool_calls": [{"id": spelling, "type": "function", "function": {
+                "name": "bash", "arguments": json!({"command": format!("echo {spelling}")}).to_string(),
+            }}],
+            "odd": {(spelling.as_str()): [spelling]},
+        });
+        let body = json!({"id": spelling, "model": spelling, "object": "chat.completion", "system_fingerprint": spelling,
+            "choices": [{"index": 0, "finish_reason": spelling, "message": message}],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 1, (spelling.as_str()): 1}});
+        let server = turns([
+            Turn::status(200).with_body(body),
+            Turn::error(500, &spelling, &format!("you sent {spelling}!")),
+            Turn::error(400, &spelling, &format!("you sent {spelling}!")),
+        ]);
+        let run = openai(&server)
+            .env("OPENAI_API_KEY", KEY)
+            .args([
+                "-o",
+                "t.traj.json",
+                "--atif",
+                "a.json",
+                "-c",
+                "model.stream=false",
+            ])
+            .args(["-c", "model.retry_wait=0.01"])
+            .run();
+        for (text, place) in [(&run.stdout, "stdout"), (&run.stderr, "stderr")] {
+            unspelled(text, place);
+        }
+        for name in ["t.traj.json", "t.events.jsonl", "a.json"] {
+            let text = fs::read_to_string(run.dir.join(name)).unwrap();
+            unspelled(&text, name);
+        }
+        assert!(
+            run.events("reply")[0]
+                .to_string()
+                .contains("[OPENAI_API_KEY]"),
+            "{run}"
+        );
+    }
+}
+
+#[test]
+fn exports_mask_keys_in_whole_documents() {
+    // A record of an earlier version, which had the key in fields that no list names.
+    let server = turns([Turn::commands(&["true"])]);
+    let run = openai(&server)
+        .env("OPENAI_API_KEY", "sk-other-0123456789")
+        .args(["-o", "t.traj.json", "-c", "model.stream=false"])
+        .run()
+        .expect(0);
+    let journal = run.dir.join("t.events.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let reply = &run.events("reply")[0]["reply"];
+    let mut told = text;
+    let call = reply["message"]["tool_calls"][0]["id"].as_str();
+    let model = reply["model"].as_str().filter(|it| !it.is_empty());
+    let finish = reply["finish_reason"].as_str().filter(|it| !it.is_empty());
+    for value in [call, model, finish].into_iter().flatten() {
+        told = told.replace(&format!("\"{value}\""), &format!("\"{KEY}\""));
+    }
+    assert!(told.contains(KEY), "{run}");
+    fs::write(&journal, told).unwrap();
+    for format in ["html", "md", "jsonl", "asciinema", "swe-agent", "atif"] {
+        let export = Host::after(&run)
+            .env("OPENAI_API_KEY", KEY)
+            .args(["export", "t.events.jsonl", "--to", format])
+            .run()
+            .expect(0);
+        unspelled(&export.stdout, format);
+    }
+}
+
+#[test]
+fn without_a_home_the_state_is_in_a_folder_of_the_users() {
+    use std::os::unix::fs::{MetadataExt as _, symlink};
+    let server = turns([]);
+    let homeless = |host: Host| {
+        let temporary = host.root.path().join("tmp");
+        let host = host.env_remove("HOME").env_remove("XDG_STATE_HOME");
+        let host = host.args(["-m", "local/x", "--base-url", &server.url(), "-t", "x"]);
+        (
+            host,
+            temporary.join(format!(
+                "mswea-host-{}",
+                rustix::process::geteuid().as_raw()
+            )),
+        )
+    };
+    let (host, folder) = homeless(Host::new());
+    let run = host.run().expect(0);
+    assert_eq!(
+        fs::metadata(&folder).unwrap().mode() & 0o7777,
+        0o700,
+        "{run}"
+    );
+    assert!(
+        fs::read_dir(folder.join("runs")).unwrap().count() >= 2,
+        "{run}"
+    );
+    // Another user may have made it first.
+    for make in [
+        (|path: &Path| {
+            fs::create_dir(path).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+        }) as fn(&Path),
+        |path| symlink("/var/tmp", path).unwrap(),
+        |path| fs::write(path, "").unwrap(),
+    ] {
+        let (host, folder) = homeless(Host::new());
+        make(&folder);
+        let run = host
+            .run()
+            .expect(2)
+            .says(&["mswea-host-", "set `HOME` or `XDG_STATE_HOME`"]);
+        assert!(!folder.join("runs").exists(), "{run}");
     }
 }
 

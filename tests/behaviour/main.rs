@@ -18,6 +18,7 @@ mod containers;
 mod continued;
 mod daemons;
 mod datasets;
+mod deep;
 mod demo;
 mod docs;
 mod enigma;

@@ -445,3 +445,88 @@ fn a_run_is_stopped_soon_although_the_server_is_silent() {
         drop(served);
     }
 }
+
+/// A server that answers each request to run something with this; everything else as SWE-ReX does. Returns its URL.
+fn hostile(answer: impl Fn(&str) -> (u16, Vec<u8>) + Send + 'static) -> String {
+    use std::io::{BufRead as _, BufReader};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut head, mut length, mut key) = (String::new(), 0, String::new());
+            let mut first = String::new();
+            while reader.read_line(&mut head).is_ok_and(|read| read > 2) {
+                if first.is_empty() {
+                    first.clone_from(&head);
+                }
+                let (name, value) = head.trim().split_once(": ").unwrap_or_default();
+                match name.to_ascii_lowercase().as_str() {
+                    "content-length" => length = value.parse().unwrap(),
+                    "x-api-key" => value.clone_into(&mut key),
+                    _ => {}
+                }
+                head.clear();
+            }
+            let _ = reader.take(length).read_to_end(&mut Vec::new());
+            let (status, body) = match first.split(' ').nth(1).unwrap_or_default() {
+                "/is_alive" => (200, b"{\"is_alive\":true}".to_vec()),
+                "/execute" | "/run_in_session" => answer(&key),
+                _ => (200, b"{\"output\":\"\"}".to_vec()),
+            };
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+            );
+            let _ = stream.write_all(head.as_bytes());
+            let _ = stream.write_all(&body);
+        }
+    });
+    url
+}
+
+#[test]
+fn a_hostile_server_neither_ends_the_host_nor_has_its_key_recorded() {
+    let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+    let plain = |text: String| (200, text.into_bytes());
+    type Answer = Box<dyn Fn(&str) -> (u16, Vec<u8>) + Send>;
+    let answers: [Answer; 4] = [
+        // The smallest exit code, whose signal has no number.
+        Box::new(move |_| {
+            plain("{\"stdout\":\"x\",\"output\":\"x\",\"exit_code\":-2147483648}".to_owned())
+        }),
+        Box::new(move |_| plain(format!("{{\"stdout\":{deep},\"exit_code\":0}}"))),
+        Box::new(|key| {
+            let text = format!(
+                "{{\"swerexception\":{{\"class_path\":\"x.{key}\",\"message\":\"{key}\",\"extra_info\":{{}}}}}}"
+            );
+            (511, text.into_bytes())
+        }),
+        Box::new(|_| {
+            let text = "m".repeat(50 << 20);
+            let text =
+                format!("{{\"swerexception\":{{\"class_path\":\"x\",\"message\":\"{text}\"}}}}");
+            (511, text.into_bytes())
+        }),
+    ];
+    for answer in answers {
+        let url = hostile(answer);
+        let server = crate::story::commands(&["echo x"]);
+        let host = Host::new().server(&server).task("x").env("REX_KEY", KEY);
+        let run = host
+            .args(["--environment-class", "swerex", "--step-limit", "3"])
+            .args(["-c", "environment.token_env=REX_KEY"])
+            .args(["-c", &format!("environment.url={url}")])
+            .run();
+        assert!([0, 3, 6].contains(&run.status), "{run}");
+        let journal = fs::read(run.dir.join("traj.events.jsonl")).unwrap();
+        assert!(journal.len() < 4 << 20, "{}", journal.len());
+        for text in [
+            &run.stdout,
+            &run.stderr,
+            &*String::from_utf8_lossy(&journal),
+        ] {
+            assert!(!text.contains(KEY), "{run}");
+        }
+    }
+}

@@ -141,9 +141,19 @@ fn workers_share_a_batch_and_may_be_killed() {
     for name in ["i000.events.jsonl", "i000.traj.json"] {
         fs::remove_file(out.join("i000").join(name)).unwrap();
     }
+    // Of another one only the trajectory is missing, also that of the attempt.
+    for folder in [
+        out.join("i001"),
+        out.join("i001/attempt.1"),
+        out.join("i001/attempt.2"),
+    ] {
+        let _ = fs::remove_file(folder.join("i001.traj.json"));
+    }
     let run = worker(Host::after(&run), &server, KILLED).run().expect(0);
     let run = run.says(&["24 of 24 instances have a result already · 24 Submitted"]);
     whole(&out, count, &run);
+    let text = fs::read_to_string(out.join("i001/i001.traj.json")).unwrap();
+    assert!(text.contains("\"instance_id\": \"i001\""), "{run}");
     let run = Host::after(&run)
         .args(["batch", "preds", "out"])
         .run()
@@ -153,7 +163,13 @@ fn workers_share_a_batch_and_may_be_killed() {
 }
 
 #[test]
-fn a_worker_that_is_told_to_stop_gives_back_what_it_has() {
+fn a_worker_that_is_told_to_stop_gives_back_what_it_has_and_says_why() {
+    let at_its_limit = "the time limit of this worker's job is near";
+    given_back(Signal::USR1, at_its_limit);
+    given_back(Signal::TERM, "this worker was told to stop");
+}
+
+fn given_back(signal: Signal, said: &str) {
     let server = server(300);
     let count = 4;
     let run = prepared(Host::new().file("i.jsonl", instances(count)), &server);
@@ -164,8 +180,8 @@ fn a_worker_that_is_told_to_stop_gives_back_what_it_has() {
             .iter()
             .all(|id| out.join(id).join("claim.1").exists())
     });
-    running.signal(Signal::TERM);
-    let run = running.wait().expect(75);
+    running.signal(signal);
+    let run = running.wait().expect(75).says(&[said]);
     for id in ["i000", "i001"] {
         let why = fs::read_to_string(out.join(id).join("claim.1.free"));
         assert_eq!(why.unwrap(), "released", "{run}");
@@ -182,6 +198,16 @@ fn a_worker_that_is_told_to_stop_gives_back_what_it_has() {
     whole(&out, count, &run);
     let result = &results(&out)["i000"];
     assert_eq!(result["attempts"], 2);
+    let report = |arguments: &[&str]| {
+        let host = Host::after(&run).args(["batch", "report", "out"]);
+        host.args(arguments).run().expect(0).stdout.clone()
+    };
+    let figures: Value = serde_json::from_str(&report(&["--json"])).unwrap();
+    let lost = &figures["lost"];
+    assert_eq!(lost["attempts"], 2, "{figures}");
+    assert!(lost["queries"].as_u64().unwrap() >= 2, "{figures}");
+    let text = report(&[]);
+    assert!(text.contains("lost, and not in the sums: "), "{text}");
 }
 
 #[test]

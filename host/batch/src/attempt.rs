@@ -13,7 +13,7 @@ use mswea_run::journal::glance;
 use mswea_session::{Done, Earlier, RunOutcome, Runtime, SetupError};
 use mswea_template::python::{Escapes, push_json_str};
 
-use crate::folder::journal_name;
+use crate::folder::{journal_name, trajectory_name};
 use crate::job::BatchJob;
 use crate::manifest::BatchInstance;
 use crate::outcome::{BatchResult, Severity, end_of, severity};
@@ -287,6 +287,22 @@ fn make_folders(folder: &Path, work: Option<&Path>) -> Result<(), (PathBuf, std:
         fs::create_dir(work).map_err(with(work))?;
     }
     Ok(())
+}
+
+/// Makes the trajectory of an instance with a result from its journal, if it is missing: the process was killed
+/// before it was there, or a file was lost. `folder` has both.
+pub fn write_trajectory(folder: &Path, result: &BatchResult) {
+    let id = &result.instance_id;
+    let journal = folder.join(journal_name(id));
+    if folder.join(trajectory_name(id)).exists() || !journal.exists() {
+        return;
+    }
+    let written = Earlier::to_read(&journal).map_err(|error| error.to_string());
+    let written = written.and_then(|it| it.finish().map_err(|error| error.to_string()));
+    match written {
+        Ok((trajectory, _)) => name_instance(&trajectory, id, result.error.as_deref()),
+        Err(error) => tracing::warn!("`{id}` has no trajectory: {error}"),
+    }
 }
 
 /// Writes the instance's id and the error that ended its run into its trajectory, where tools for

@@ -188,25 +188,20 @@ pub(crate) fn give_up(folder: &Path, number: u32, why: ClaimRelease) -> io::Resu
     whole_file::replace(&file(folder, number, ".free"), why.text().as_bytes())
 }
 
-/// The time since a failed attempt ended; none if the attempt has not failed.
-pub(crate) fn failed_for(folder: &Path, number: u32) -> Option<Duration> {
-    let path = file(folder, number, ".free");
-    let text = fs::read_to_string(&path).ok()?;
-    let changed = fs::metadata(&path).and_then(|it| it.modified()).ok()?;
-    // Another machine's clock may be ahead.
-    (text.trim() == ClaimRelease::Failed.text()).then(|| changed.elapsed().unwrap_or_default())
-}
-
 /// Whether another worker has taken over the instance. The file is opened, because a network file
 /// system may answer from its cache that the file does not exist.
 pub(crate) fn is_fenced(folder: &Path, number: u32) -> bool {
     fs::File::open(file(folder, number + 1, "")).is_ok()
 }
 
-/// The observed heartbeats of other workers, timed by this worker's own clock.
+/// What this worker has seen of others, timed by its own clock: those of other machines and of file servers may
+/// be ahead, or behind.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
+    /// Their heartbeats.
     beats: HashMap<String, (u32, String, Instant)>,
+    /// The failed attempts, each since it was first seen.
+    failures: HashMap<String, (u32, Instant)>,
 }
 
 /// The state of the worker of a claim.
@@ -249,8 +244,27 @@ impl Observed {
         }
     }
 
+    /// The time since this worker has seen that an attempt has failed; none if it has not failed.
+    pub(crate) fn failed_for(
+        &mut self,
+        (id, folder): (&str, &Path),
+        number: u32,
+    ) -> Option<Duration> {
+        let text = fs::read_to_string(file(folder, number, ".free")).ok()?;
+        if text.trim() != ClaimRelease::Failed.text() {
+            return None;
+        }
+        let now = (number, Instant::now());
+        let seen = self.failures.entry(id.to_owned()).or_insert(now);
+        if seen.0 != number {
+            *seen = now;
+        }
+        Some(seen.1.elapsed())
+    }
+
     pub(crate) fn forget(&mut self, id: &str) {
         self.beats.remove(id);
+        self.failures.remove(id);
     }
 }
 
@@ -291,6 +305,32 @@ mod tests {
         assert!(is_fenced(&folder, 1));
         give_up(&folder, 2, ClaimRelease::Failed).unwrap();
         assert_eq!(ClaimsOf::read(&folder).unwrap(), of(2, true, 1));
+    }
+
+    #[test]
+    fn the_wait_after_a_failure_does_not_depend_on_the_clock_of_the_files() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("i");
+        let mut observed = Observed::default();
+        let mut failed = |number| observed.failed_for(("i", &folder), number);
+        claim(&folder, 1, &worker("a")).unwrap();
+        assert_eq!(failed(1), None);
+        give_up(&folder, 1, ClaimRelease::Failed).unwrap();
+        let day = Duration::from_secs(86_400);
+        let now = std::time::SystemTime::now();
+        for time in [now - day, now + day] {
+            let free = fs::File::options()
+                .write(true)
+                .open(file(&folder, 1, ".free"));
+            free.unwrap().set_modified(time).unwrap();
+            assert!(failed(1).unwrap() < Duration::from_secs(60));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(failed(1).unwrap() >= Duration::from_millis(20));
+        give_up(&folder, 2, ClaimRelease::Failed).unwrap();
+        assert!(failed(2).unwrap() < Duration::from_millis(20));
+        give_up(&folder, 3, ClaimRelease::Released).unwrap();
+        assert_eq!(failed(3), None);
     }
 
     #[test]

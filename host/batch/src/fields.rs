@@ -36,6 +36,8 @@ pub struct FieldTemplates {
     pub startup: Option<String>,
     /// Whether a row without an image gets that of SWE-bench.
     pub swebench: bool,
+    /// Whether the rows are of a data set and not of a file of the user's.
+    pub foreign: bool,
     /// The columns of the data set. In a row without one of them, the template's variable is
     /// undefined.
     pub columns: BTreeSet<String>,
@@ -126,14 +128,89 @@ impl FieldTemplates {
             image => image,
         };
         let full = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let repo = full(rendered("--repo-template", &self.repo)?);
+        if let (Some(template), Some(repo)) = (&self.repo, &repo)
+            && !is_elsewhere(repo)
+        {
+            check_place("--repo-template", template, repo, number)?;
+        }
+        if let (Some(template), Some(image)) = (&self.image, &image)
+            && is_path(image)
+        {
+            check_place("--image-template", template, image, number)?;
+        }
+        if let Some(image) = image.as_ref().filter(|image| is_path(image))
+            && self.image.is_none()
+            && self.foreign
+        {
+            return Err(BatchError::Refused(format!(
+                "row {number} of the instances names the image `{}`, which is a path of this machine, and a data set does not choose files here: `--image-template` can begin with the folder of the images, for example `--image-template '/images/{{{{ image }}}}'`",
+                mswea_text::harmless(image)
+            )));
+        }
         Ok(BatchInstance {
             task,
             image,
-            repo: full(rendered("--repo-template", &self.repo)?),
+            repo,
             base_commit: full(rendered("--base-commit-template", &self.base_commit)?),
             startup: full(rendered("run.env_startup_command", &self.startup)?),
             id,
         })
+    }
+}
+
+/// Whether a repository is a URL, or a place on another machine as ssh writes it (`git@HOST:PATH`).
+fn is_elsewhere(repo: &str) -> bool {
+    let repo = repo.trim();
+    let host = repo.split_once(':').map(|(host, _)| host);
+    let is_host = host.is_some_and(|host| !host.is_empty() && !host.contains('/'));
+    // Of two readings git takes the path that exists.
+    is_host && (repo.contains("://") || !std::path::Path::new(repo).exists())
+}
+
+/// Whether an image is a file or a folder of this machine: what singularity and bubblewrap take.
+fn is_path(image: &str) -> bool {
+    const ARCHIVES: [&str; 6] = [
+        "oci:",
+        "oci-archive:",
+        "docker-archive:",
+        "docker-daemon:",
+        "dir:",
+        "file:",
+    ];
+    let image = image.trim();
+    image.starts_with(['/', '.', '~'])
+        || image.ends_with(".sif")
+        || ARCHIVES.iter().any(|start| image.starts_with(start))
+}
+
+/// Refuses a path of this machine that a row has chosen: a row may be from anybody, and what it names is
+/// copied to where the model reads it. Below a folder that the template itself begins with, a row may
+/// choose.
+fn check_place(flag: &str, template: &str, path: &str, number: usize) -> Result<(), BatchError> {
+    let own = template.find("{{").into_iter().chain(template.find("{%"));
+    let Some(own) = own.chain(template.find("{#")).min() else {
+        return Ok(());
+    };
+    let own = template[..own].trim_start();
+    let has_folder = own.rfind('/').is_some_and(|end| {
+        let is_named = |part: &str| !part.is_empty();
+        own[..end].split('/').any(is_named)
+    });
+    let chosen = path.trim_start().strip_prefix(own);
+    let is_below = chosen.is_some_and(|rest| {
+        let mut parts = rest
+            .trim()
+            .split('/')
+            .filter(|part| !matches!(*part, "" | "."));
+        parts.clone().next().is_some() && parts.all(|part| part != "..")
+    });
+    match has_folder && is_below {
+        true => Ok(()),
+        false => Err(BatchError::Refused(format!(
+            "row {number} of the instances names `{}`, which is a path of this machine, and rows don't choose any file or folder here: let the template itself begin with the folder that they choose from, for example `{flag} '/data/{{{{ NAME }}}}'` or `{flag} './{{{{ NAME }}}}'`",
+            mswea_text::harmless(path)
+        ))),
     }
 }
 
@@ -243,6 +320,77 @@ mod tests {
         assert_eq!(made.image.as_deref(), Some("i:1"));
         assert_eq!(made.repo.as_deref(), Some("https://host/a"));
         assert_eq!(made.base_commit, None);
+    }
+
+    #[test]
+    fn a_row_chooses_no_path_of_this_machine() {
+        let repo = |template: &str, value: &str| {
+            let templates = FieldTemplates {
+                repo: Some(template.to_owned()),
+                ..FieldTemplates::default()
+            };
+            instance(&templates, json!({"id": "a", "task": "t", "repo": value}))
+        };
+        for (template, value) in [
+            ("{{ repo }}", "https://host/a"),
+            ("{{ repo }}", "git@host:a/b"),
+            ("https://host/{{ repo }}", "a/b"),
+            ("/data/{{ repo }}", "a/b"),
+            ("./{{ repo }}", "a"),
+            ("repos/{{ repo }}", "a"),
+            ("~/{{ repo }}", "a"),
+            ("/etc", "a"),
+            ("{{ repo }}", ""),
+        ] {
+            repo(template, value).unwrap_or_else(|error| panic!("{template} {value}: {error}"));
+        }
+        for (template, value) in [
+            ("{{ repo }}", "/etc"),
+            ("{{ repo }}", " /etc"),
+            ("{{ repo }}", "~/.ssh"),
+            ("{{ repo }}", "./x"),
+            ("{{ repo }}", "x"),
+            ("{{ repo }}", "/a:b"),
+            ("{% if repo %}{{ repo }}{% endif %}", "/etc"),
+            ("{# #}{{ repo }}", "/etc"),
+            ("/{{ repo }}", "etc"),
+            ("//{{ repo }}", "etc"),
+            ("/data/{{ repo }}", "../etc"),
+            ("/data/{{ repo }}", "a/../../etc"),
+            ("/data/x{{ repo }}", "/../../etc"),
+            ("/data/{{ repo }}", "."),
+            ("x{{ repo }}", "/../../etc"),
+        ] {
+            let error = repo(template, value).unwrap_err();
+            assert!(
+                error.contains("path of this machine"),
+                "{template}: {error}"
+            );
+        }
+        let image = |template: Option<&str>, foreign: bool, value: &str| {
+            let templates = FieldTemplates {
+                image: template.map(str::to_owned),
+                foreign,
+                ..FieldTemplates::default()
+            };
+            instance(&templates, json!({"id": "a", "task": "t", "image": value})).is_ok()
+        };
+        for (template, foreign, value, good) in [
+            (None, false, "/images/a", true),
+            (None, true, "/home", false),
+            (None, true, "x.sif", false),
+            (None, true, "docker://python", true),
+            (None, true, "python:3", true),
+            (Some("{{ image }}"), false, "/home", false),
+            (Some("/images/{{ image }}"), true, "a.sif", true),
+            (Some("/images/{{ image }}"), true, "../a.sif", false),
+        ] {
+            assert_eq!(
+                image(template, foreign, value),
+                good,
+                "{template:?} {value}"
+            );
+        }
     }
 
     #[test]

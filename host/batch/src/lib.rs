@@ -18,6 +18,7 @@ mod frozen;
 mod hold;
 mod holding;
 mod job;
+mod lost;
 mod manifest;
 mod merge;
 mod outcome;
@@ -36,6 +37,7 @@ mod whole_file;
 mod work;
 mod worker;
 
+pub use attempt::write_trajectory;
 pub use claims::WorkerName;
 pub use compare::BatchComparison;
 pub use engine::BatchEngine;
@@ -45,6 +47,7 @@ pub use floor::MachineFloor;
 pub use folder::{BatchFolder, FolderState, Redo};
 pub use frozen::{FrozenBatch, preflight};
 pub use job::{BatchJob, BatchLimits, InstanceCourse, TaskCompletion};
+pub use lost::LostAttempts;
 pub use manifest::{BatchInstance, check_id};
 pub use merge::merge;
 pub use outcome::{BatchResult, Severity, severity};
@@ -56,7 +59,8 @@ pub use scan::WorkerPlan;
 pub use select::{Picked, Selection};
 pub use settings::BatchConfig;
 pub use slurm::{
-    QueueLine, SlurmArray, check_slurm, shell_line, slurm_cancel, slurm_jobs, slurm_queue,
+    QueueLine, SlurmArray, check_slurm, check_slurm_ids, shell_line, slurm_cancel, slurm_jobs,
+    slurm_queue,
 };
 pub use swebench::image_name;
 pub use training::{TrainingExport, export_training};

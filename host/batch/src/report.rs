@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::error::BatchError;
 use crate::folder::FolderState;
+use crate::lost::LostAttempts;
 use crate::outcome::BatchResult;
 
 /// The largest report of an evaluation that is read.
@@ -30,6 +31,9 @@ pub struct BatchReport {
     pub by_status: Vec<StatusLine>,
     /// The sum of all results.
     pub total: StatusLine,
+    /// Attempts that ended without a result, if they were counted. They are not in the sums.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<LostAttempts>,
     /// The process that works on the batch, if there is one.
     pub worker: Option<String>,
     /// Instances that an evaluation has resolved, if its report was given.
@@ -96,6 +100,7 @@ impl BatchReport {
                 .count(),
             by_status,
             total,
+            lost: None,
             worker: state.worker.clone(),
             resolved: None,
         }

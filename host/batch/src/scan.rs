@@ -6,8 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::attempt::write_trajectory;
 use crate::claims::{
-    ClaimsOf, HolderLife, Observed, WorkerName, attempt_folder, claim, claimed_by, failed_for,
+    ClaimsOf, HolderLife, Observed, WorkerName, attempt_folder, claim, claimed_by,
 };
 use crate::engine::{BatchEngine, is_among};
 use crate::error::BatchError;
@@ -107,7 +108,7 @@ impl Scan {
             if claims.is_taken() && !self.is_over(id, &own, claims.last) {
                 continue;
             }
-            if claims.is_free && self.rests(&own, &claims, wait) {
+            if claims.is_free && self.rests((id, &own), &claims, wait) {
                 continue;
             }
             if claims.counted > retries {
@@ -148,23 +149,28 @@ impl Scan {
     /// the result and before it linked the other files.
     fn heal(&self, folder: &BatchFolder, id: &str) {
         let own = folder.of(id);
-        if own.join(journal_name(id)).exists() {
+        if [journal_name(id), trajectory_name(id)]
+            .iter()
+            .all(|name| own.join(name).exists())
+        {
             return;
         }
         let result = BatchResult::read(&result_file(folder.path(), id));
         if let Ok(Some(result)) = result {
             let attempt = attempt_folder(&own, result.attempts);
             if attempt.join(journal_name(id)).exists() {
+                write_trajectory(&attempt, &result);
                 show_files(&own, &attempt, id, &self.plan.me.token);
             }
         }
     }
 
     /// Whether the wait before another attempt is not over yet.
-    fn rests(&self, folder: &Path, claims: &ClaimsOf, wait: Duration) -> bool {
+    fn rests(&mut self, of: (&str, &Path), claims: &ClaimsOf, wait: Duration) -> bool {
         let times = 1_u32 << claims.counted.saturating_sub(1).min(8);
         let wait = (wait * times).min(LONGEST_WAIT);
-        failed_for(folder, claims.last).is_some_and(|time| time < wait)
+        let failed = self.observed.failed_for(of, claims.last);
+        failed.is_some_and(|time| time < wait)
     }
 
     /// Whether the worker of an attempt has ended without giving it up.

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::engine::TIME_LIMIT;
 use crate::error::BatchError;
+use crate::manifest::BatchInstance;
 use crate::whole_file;
 
 const SCRIPT: &str = "worker.sh";
@@ -110,6 +111,21 @@ impl SlurmArray {
         let _ = writeln!(all, "{job}");
         whole_file::replace(&jobs, all.as_bytes()).map_err(BatchError::io("write", &jobs))?;
         Ok(job)
+    }
+}
+
+/// Checks that no instance has the name of a file that [`SlurmArray::submit`] makes in the directory.
+///
+/// # Errors
+/// [`BatchError`] with the id.
+pub fn check_slurm_ids(instances: &[BatchInstance]) -> Result<(), BatchError> {
+    let own = [SCRIPT, JOBS, LOGS];
+    match instances.iter().find(|it| own.contains(&it.id.as_str())) {
+        None => Ok(()),
+        Some(taken) => Err(BatchError::Refused(format!(
+            "the id `{}` is the name of a file of the batch's jobs, and each instance has a folder of its name: change it, or make another one with `--id-template`",
+            taken.id
+        ))),
     }
 }
 
@@ -291,6 +307,19 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_instance_has_the_name_of_a_file_of_the_jobs() {
+        let of = |id: &str| BatchInstance {
+            id: id.to_owned(),
+            ..BatchInstance::default()
+        };
+        check_slurm_ids(&[of("a"), of("logs.1")]).unwrap();
+        for id in ["jobs", "logs", "worker.sh"] {
+            let error = check_slurm_ids(&[of("a"), of(id)]).unwrap_err().to_string();
+            assert!(error.contains(&format!("the id `{id}`")), "{error}");
+        }
+    }
 
     #[test]
     fn elements_that_wait_have_a_reason() {

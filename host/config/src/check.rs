@@ -26,14 +26,29 @@ pub(super) fn layer(
         files,
         problems: Vec::new(),
         warnings: Vec::new(),
+        unknown: 0,
     };
     checker.node(&mut Vec::new(), node);
+    if let Some(more @ 1..) = checker.unknown.checked_sub(NAMED) {
+        let message = format!("and {more} more unknown keys");
+        match mini {
+            true => checker.warnings.push(message),
+            false => checker
+                .problems
+                .push(ConfigProblem::new(ProblemKind::UnknownKey, message)),
+        }
+    }
     (checker.problems, checker.warnings)
 }
+
+/// How many unknown keys are named: for each the most similar known key is searched.
+const NAMED: usize = 100;
 
 struct Checker<'a> {
     mini: bool,
     files: &'a Files,
+    /// The number of unknown keys.
+    unknown: usize,
     problems: Vec<ConfigProblem>,
     warnings: Vec<String>,
 }
@@ -77,7 +92,10 @@ impl Checker<'_> {
             let mut keep = true;
             if matches!(keys::find(&segments), Found::Unknown) {
                 keep = false;
-                if self.mini && KNOWN_LATER.contains(&dotted.as_str()) {
+                self.unknown += 1;
+                if self.unknown > NAMED {
+                    // Counted only.
+                } else if self.mini && KNOWN_LATER.contains(&dotted.as_str()) {
                     self.warnings.push(format!(
                         "`{dotted}` has no effect yet (set at {})",
                         entry.at

@@ -1,5 +1,7 @@
 //! The tree of values with origins, and how two of them merge.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use super::origin::Origin;
@@ -84,8 +86,14 @@ impl Node {
     pub(super) fn merge(&mut self, over: Self) {
         match (&mut self.content, over.content) {
             (Content::Map(below), Content::Map(above)) => {
+                // By name, because a file from elsewhere may have any number of keys.
+                let names = below.iter().enumerate();
+                let mut places: HashMap<String, usize> = names
+                    .map(|(place, known)| (known.key.clone(), place))
+                    .collect();
                 for entry in above {
-                    match below.iter_mut().find(|known| known.key == entry.key) {
+                    let place = places.entry(entry.key.clone()).or_insert(below.len());
+                    match below.get_mut(*place) {
                         Some(known) => {
                             known.at = entry.at;
                             known.node.merge(entry.node);

@@ -12,7 +12,22 @@ use super::origin::Origin;
 pub(super) fn parse(path: &str, source: &str) -> Result<Node, ConfigProblem> {
     // Windows editors put a byte-order mark in front; TOML itself forbids it.
     let text = source.strip_prefix('\u{feff}').unwrap_or(source);
-    let reader = TomlFileReader { path, text };
+    let reader = TomlFileReader {
+        path,
+        text,
+        starts: std::iter::once(0)
+            .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+            .collect(),
+        counts: text
+            .as_bytes()
+            .chunks(BLOCK)
+            .scan(0, |sum, block| {
+                let before = *sum;
+                *sum += characters(block);
+                Some(before)
+            })
+            .collect(),
+    };
     let document = DeTable::parse(text).map_err(|error| {
         let span = error.span().unwrap_or(text.len()..text.len());
         reader.problem(span, &format!("invalid TOML: {}", error.message()))
@@ -23,9 +38,22 @@ pub(super) fn parse(path: &str, source: &str) -> Result<Node, ConfigProblem> {
     })
 }
 
+/// The characters before every block of so many bytes are counted once. A file from elsewhere may have any
+/// number of keys in a line of any length, and each key has its position.
+const BLOCK: usize = 1024;
+
+/// How many characters begin in these bytes of a text.
+fn characters(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count()
+}
+
 struct TomlFileReader<'a> {
     path: &'a str,
     text: &'a str,
+    /// Where each line begins.
+    starts: Vec<usize>,
+    /// How many characters are before each block.
+    counts: Vec<usize>,
 }
 
 impl TomlFileReader<'_> {
@@ -99,12 +127,20 @@ impl TomlFileReader<'_> {
         } else {
             offset
         };
-        let before = self.text.get(..offset).unwrap_or(self.text);
-        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        (
-            before.matches('\n').count() + 1,
-            before[start..].chars().count() + 1,
-        )
+        let line = self.starts.partition_point(|start| *start <= offset);
+        let start = self.starts.get(line - 1).copied().unwrap_or_default();
+        (line, self.before(offset) - self.before(start) + 1)
+    }
+
+    /// How many characters are before a position.
+    fn before(&self, offset: usize) -> usize {
+        let block = offset / BLOCK;
+        let rest = self.text.as_bytes().get(block * BLOCK..offset);
+        match self.counts.get(block) {
+            Some(count) => count + characters(rest.unwrap_or_default()),
+            // The end of a text whose length is a whole number of blocks.
+            None => self.text.chars().count(),
+        }
     }
 
     fn problem(&self, span: std::ops::Range<usize>, message: &str) -> ConfigProblem {
@@ -123,6 +159,40 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_is_deep_or_many_is_refused_or_read_in_time() {
+        let deep = 100_000;
+        for text in [
+            format!("a = {}", "[".repeat(deep)),
+            format!("a = {}{}", "[".repeat(deep), "]".repeat(deep)),
+            format!("a = {}", "{a = ".repeat(deep)),
+            format!("{}a = 1", "a.".repeat(deep)),
+            format!("[{}a]", "a.".repeat(deep)),
+        ] {
+            let small = std::thread::Builder::new().stack_size(1 << 20);
+            let read = small.spawn(move || parse("f.toml", &text).map(drop));
+            let problem = read.unwrap().join().unwrap().unwrap_err();
+            assert!(
+                problem.message().contains("invalid TOML"),
+                "{}",
+                problem.message()
+            );
+        }
+        let begin = std::time::Instant::now();
+        let lines: String = (0..300_000)
+            .map(|key| format!("\"ä{key}\" = 1\n"))
+            .collect();
+        let inline: Vec<String> = (0..300_000).map(|key| format!("\"ä{key}\" = 1")).collect();
+        for text in [lines, format!("x = {{{}}}", inline.join(","))] {
+            parse("f.toml", &text).unwrap();
+        }
+        assert!(
+            begin.elapsed() < std::time::Duration::from_secs(30),
+            "{:?}",
+            begin.elapsed()
+        );
+    }
 
     #[test]
     fn values_and_their_places() {

@@ -5,6 +5,8 @@
 //! has fewer types: a value that JSON can't hold becomes the most similar one that it can, with a
 //! warning. It is not an error, because mini-swe-agent fails only where such a value is used.
 
+use std::collections::HashMap;
+
 use serde_json::{Number, Value};
 
 use super::error::{ConfigProblem, ProblemKind, Snippet};
@@ -59,6 +61,7 @@ impl YamlFileReader<'_> {
             ),
             Yaml::Map(pairs) => {
                 let mut entries: Vec<Entry> = Vec::new();
+                let mut places = HashMap::<String, usize>::new();
                 for pair in pairs {
                     let at = self.origin(pair.key.mark);
                     let hides = pair.hides.map(|mark| self.origin(mark));
@@ -71,7 +74,8 @@ impl YamlFileReader<'_> {
                         self.twice(&entry, &before);
                     }
                     // `5` and `'5'` are two keys in Python and one in JSON
-                    match entries.iter_mut().find(|known| known.key == entry.key) {
+                    let place = places.entry(entry.key.clone()).or_insert(entries.len());
+                    match entries.get_mut(*place) {
                         Some(known) => {
                             self.twice(&entry, &known.at);
                             *known = entry;

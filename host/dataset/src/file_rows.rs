@@ -5,33 +5,39 @@ use std::path::Path;
 use mswea_core::Object;
 use serde_json::Value;
 
+use crate::budget::RowBudget;
 use crate::error::DatasetError;
 use crate::parquet_rows::of_parquet;
 
-/// The largest file that is read.
+/// The largest file that is fetched, or read as parquet.
 pub(crate) const LIMIT: u64 = 4 << 30;
+/// The largest file of text, which is held in memory beside its rows.
+const TEXT: u64 = 2 << 30;
 
 /// The rows of a file, each as its fields.
 ///
 /// # Errors
-/// [`DatasetError`] if the file can't be read or is not of one of these formats.
-pub fn rows(path: &Path) -> Result<Vec<Object>, DatasetError> {
+/// [`DatasetError`] if the file can't be read, is not of one of these formats, or its rows exceed the
+/// budget.
+pub fn rows(path: &Path, budget: &RowBudget) -> Result<Vec<Object>, DatasetError> {
     let suffix = path.extension().and_then(|it| it.to_str()).unwrap_or("");
     if suffix.eq_ignore_ascii_case("parquet") {
         let file = mswea_files::open(path, LIMIT).map_err(DatasetError::io("read", path))?;
-        let rows = of_parquet(file, LIMIT);
+        let rows = of_parquet(file, budget);
         return rows
             .map_err(|reason| DatasetError::Refused(format!("`{}`: {reason}", path.display())));
     }
-    let text = mswea_files::read_text(path, LIMIT).map_err(DatasetError::io("read", path))?;
+    let text = mswea_files::read_text(path, TEXT).map_err(DatasetError::io("read", path))?;
     let text = text.trim_start_matches('\u{feff}');
     let found = match suffix.to_ascii_lowercase().as_str() {
-        "csv" => of_csv(text),
-        "jsonl" | "ndjson" => of_lines(text),
-        "json" => of_json(text).or_else(|error| of_lines(text).map_err(|_| error)),
+        "csv" => of_csv(text, budget),
+        "jsonl" | "ndjson" => of_lines(text, budget),
+        "json" => of_json(text, budget).or_else(|error| of_lines(text, budget).map_err(|_| error)),
         _ => match text.trim_start().chars().next() {
-            Some('[') => of_json(text),
-            Some('{') => of_lines(text).or_else(|error| of_json(text).map_err(|_| error)),
+            Some('[') => of_json(text, budget),
+            Some('{') => {
+                of_lines(text, budget).or_else(|error| of_json(text, budget).map_err(|_| error))
+            }
             None => Ok(Vec::new()),
             _ => Err(
                 "it is neither JSON nor JSON lines; a file with commas is named `*.csv`".to_owned(),
@@ -41,21 +47,23 @@ pub fn rows(path: &Path) -> Result<Vec<Object>, DatasetError> {
     found.map_err(|reason| DatasetError::Refused(format!("`{}`: {reason}", path.display())))
 }
 
-fn of_lines(text: &str) -> Result<Vec<Object>, String> {
+fn of_lines(text: &str, budget: &RowBudget) -> Result<Vec<Object>, String> {
     let lines = text.lines().enumerate();
     lines
         .filter(|(_, line)| !line.trim().is_empty())
         .map(|(index, line)| {
-            let value = serde_json::from_str(line)
+            let value = budget
+                .json(line)
                 .map_err(|error| format!("line {}: it is no JSON: {error}", index + 1))?;
             object(value, || format!("line {}", index + 1))
         })
         .collect()
 }
 
-fn of_json(text: &str) -> Result<Vec<Object>, String> {
-    let value: Value =
-        serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
+fn of_json(text: &str, budget: &RowBudget) -> Result<Vec<Object>, String> {
+    let value = budget
+        .json(text)
+        .map_err(|error| format!("it is no JSON: {error}"))?;
     match value {
         Value::Array(items) => items
             .into_iter()
@@ -86,7 +94,7 @@ fn object(value: Value, place: impl Fn() -> String) -> Result<Object, String> {
     }
 }
 
-fn of_csv(text: &str) -> Result<Vec<Object>, String> {
+fn of_csv(text: &str, budget: &RowBudget) -> Result<Vec<Object>, String> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let names = reader.headers().map_err(|error| error.to_string())?.clone();
     reader
@@ -94,9 +102,13 @@ fn of_csv(text: &str) -> Result<Vec<Object>, String> {
         .map(|record| {
             let record = record.map_err(|error| error.to_string())?;
             let fields = names.iter().zip(record.iter());
-            Ok(fields
-                .map(|(name, value)| (name.trim().to_owned(), value.into()))
-                .collect())
+            fields
+                .map(|(name, value)| {
+                    budget.name(name.len())?;
+                    budget.value(value.len())?;
+                    Ok((name.trim().to_owned(), value.into()))
+                })
+                .collect()
         })
         .collect()
 }
@@ -109,7 +121,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
-        let rows = rows(&path).map_err(|error| error.to_string())?;
+        let rows = rows(&path, &RowBudget::default()).map_err(|error| error.to_string())?;
         let rows = rows.into_iter().map(|row| Value::Object(row).to_string());
         Ok(rows.collect())
     }
@@ -137,6 +149,36 @@ mod tests {
             Ok(vec![r#"{"task":"t","instance_id":"a"}"#.to_owned()])
         );
         assert_eq!(read("a.jsonl", ""), Ok(vec![]));
+    }
+
+    #[test]
+    fn what_is_nested_deeply_is_an_error_and_what_is_large_is_counted() {
+        let deep = 100_000;
+        let lists = "[".repeat(deep) + &"]".repeat(deep);
+        let maps = "{\"a\":".repeat(deep) + "1" + &"}".repeat(deep);
+        for text in [&lists, &maps, &lists[..deep]] {
+            for name in ["a.json", "a.jsonl", "a"] {
+                let error = read(name, text).unwrap_err();
+                assert!(error.contains("no JSON"), "{name}: {error}");
+            }
+            let inside = format!("{{\"id\":{text}}}");
+            let error = read("a.jsonl", &inside).unwrap_err();
+            assert!(error.contains("recursion limit"), "{error}");
+        }
+        // Empty fields take more memory than their text.
+        let few = RowBudget::of(1 << 20);
+        for row in ["a,b,c,d\n", "a,b,c,d\n,,,\n"] {
+            of_csv(row, &few).unwrap();
+        }
+        let error = of_csv(&format!("a,b,c,d\n{}", ",,,\n".repeat(10_000)), &few).unwrap_err();
+        assert!(error.contains("more than 1 MiB of memory"), "{error}");
+        for text in [
+            format!("[{}]", "{},".repeat(50_000)),
+            "{\"a\":[[],[]]}\n".repeat(9_000),
+        ] {
+            let error = of_json(&text, &few).or_else(|_| of_lines(&text, &few));
+            assert!(error.unwrap_err().contains("memory"));
+        }
     }
 
     #[test]

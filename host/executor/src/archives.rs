@@ -171,12 +171,38 @@ impl ReceivedArchive {
     }
 }
 
+/// The longest record of an archive that has a name or attributes of a file: a path has at most 4096 bytes.
+const LONGEST_NAME: u64 = 64 << 10;
+
+/// Refuses an archive with a longer name, because the library reads names into memory and goes through all
+/// their parts.
+fn check_names(mut archive: tar::Archive<impl io::Read>) -> io::Result<()> {
+    for entry in archive.entries()?.raw(true) {
+        let entry = entry?;
+        let kind = entry.header().entry_type();
+        let is_name = kind.is_gnu_longname()
+            || kind.is_gnu_longlink()
+            || kind.is_pax_local_extensions()
+            || kind.is_pax_global_extensions();
+        if is_name && entry.size() > LONGEST_NAME {
+            let message = format!("it has a name that is longer than {LONGEST_NAME} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+    }
+    Ok(())
+}
+
 /// Unpacks an archive beside it; returns the unpacked file or folder.
 fn unpack(archive: &Path, folder: &Path, is_root: bool) -> io::Result<PathBuf> {
     let content = folder.join("content");
     fs::create_dir(&content)?;
-    let mut reader = tar::Archive::new(io::BufReader::new(fs::File::open(archive)?));
-    reader.unpack(&content)?;
+    let open = || {
+        Ok::<_, io::Error>(tar::Archive::new(io::BufReader::new(fs::File::open(
+            archive,
+        )?)))
+    };
+    check_names(open()?)?;
+    open()?.unpack(&content)?;
     match fs::read_dir(&content)?.next() {
         // The root folder is packed without a name of its own.
         Some(first) if !is_root => Ok(first?.path()),
@@ -215,6 +241,83 @@ mod tests {
         assert_eq!(fs::read_to_string(top.join("link")).unwrap(), "x");
         assert_eq!(fs::read_to_string(top.join(long)).unwrap(), "long");
         assert!(top.join("b/empty").is_dir());
+    }
+
+    /// Folders in one another: `names` of them, each with this name.
+    fn nested(top: &Path, name: &str, names: usize) {
+        let mut at = fs::File::open(top).unwrap();
+        for _ in 0..names {
+            let mode = rustix::fs::Mode::from(0o700);
+            rustix::fs::mkdirat(&at, name, mode).unwrap();
+            let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+            let inner = rustix::fs::openat(&at, name, flags, rustix::fs::Mode::empty());
+            at = inner.unwrap().into();
+        }
+    }
+
+    #[test]
+    fn deep_folders_need_no_stack() {
+        let small = |work: Box<dyn FnOnce() + Send>| {
+            let thread = std::thread::Builder::new().stack_size(512 << 10);
+            thread.spawn(work).unwrap().join().unwrap();
+        };
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        fs::create_dir(at("deep")).unwrap();
+        nested(&at("deep"), "d", 1_800);
+        let (from, to, outer) = (at("deep"), at("deep.tar"), root.path().to_owned());
+        small(Box::new(move || {
+            let wanted = Arc::new(());
+            let file = fs::File::create(&to).unwrap();
+            pack(
+                &from,
+                Path::new("to"),
+                (0, 0),
+                file,
+                &Arc::downgrade(&wanted),
+            )
+            .unwrap();
+            let mut top = unpack(&to, &outer, false).unwrap();
+            for depth in 0..1_800 {
+                top.push("d");
+                assert!(top.is_dir(), "{depth}");
+            }
+        }));
+        // The system has no path that is this long.
+        fs::create_dir(at("deepest")).unwrap();
+        nested(&at("deepest"), "deep", 100_000);
+        let from = at("deepest");
+        small(Box::new(move || {
+            let mut packed = tar::Builder::new(io::sink());
+            let error = archive::pack(&mut packed, &from, Path::new("a"), (0, 0)).unwrap_err();
+            let text = no_room(&error);
+            assert!(text.contains("nested too deeply to be copied"), "{text}");
+            assert!(text.len() < 1_000, "{}", text.len());
+            crate::folders::remove_tree(&from).unwrap();
+        }));
+        crate::folders::remove_tree(&at("deep")).unwrap();
+        crate::folders::remove_tree(&at("content")).unwrap();
+    }
+
+    #[test]
+    fn an_archive_with_an_endless_name_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.tar");
+        let name = "a/".repeat(100_000);
+        let mut header = tar::Header::new_gnu();
+        header.set_size(name.len() as u64);
+        header.set_entry_type(tar::EntryType::GNULongName);
+        header.set_cksum();
+        let mut archive = tar::Builder::new(fs::File::create(&path).unwrap());
+        archive.append(&header, name.as_bytes()).unwrap();
+        let mut header = tar::Header::new_gnu();
+        header.set_path("x").unwrap();
+        header.set_size(0);
+        header.set_cksum();
+        archive.append(&header, io::empty()).unwrap();
+        archive.into_inner().unwrap();
+        let error = unpack(&path, folder.path(), false).unwrap_err();
+        assert!(error.to_string().contains("longer than"), "{error}");
     }
 
     #[test]

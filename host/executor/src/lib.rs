@@ -74,7 +74,7 @@ pub use orphans::adopt as adopt_orphans;
 pub use owner::{Life, Owner};
 pub use sandbox::{Sandbox, SandboxKind};
 pub use singularity::{SingularityExecutor, SingularitySettings};
-pub use state::{home_state_folder, state_folder};
+pub use state::{home_state_folder, made_state_folder, make_private, state_folder, state_problem};
 pub use stream::StreamSettings;
 pub use workspace::{
     StartupCommand, WorkspaceExecutor, WorkspaceSettings, folder_of_handle, without_claim,

@@ -11,7 +11,6 @@ mod patches;
 mod readable;
 mod records;
 mod redact;
-mod secret_finder;
 mod sweagent;
 #[cfg(test)]
 mod tests;

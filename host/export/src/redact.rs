@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use mswea_secrecy::SecretFinder;
 use serde_json::Value;
 
 use crate::conversation::{Conversation, ConversationStep};
-use crate::secret_finder::SecretFinder;
 
 /// The text that replaces a secret.
 const BLANK: &str = "[secret removed]";
@@ -97,9 +97,28 @@ impl SecretValues {
         self.clean(text);
     }
 
-    /// Removes secrets from all texts of a value.
+    /// Removes secrets from all texts of a value. A whole document goes through this last: what no list of
+    /// fields names is in it, too.
     pub fn remove_from_value(&self, value: &mut Value) {
         self.clean_value(value);
+    }
+
+    /// The same for lines of JSON.
+    pub fn remove_from_lines(&self, text: &str) -> String {
+        let lines = text
+            .lines()
+            .map(|line| match serde_json::from_str::<Value>(line) {
+                Ok(mut value) => {
+                    self.clean_value(&mut value);
+                    format!("{value}\n")
+                }
+                Err(_) => {
+                    let mut line = format!("{line}\n");
+                    self.clean(&mut line);
+                    line
+                }
+            });
+        lines.collect()
     }
 
     fn clean_address(&self, address: &mut String) {

@@ -2,11 +2,15 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The longest path that an error shows whole.
+const SHOWN: usize = 200;
 
 /// Appends `from` to an archive under `name`. With an empty name, the content of a folder is
 /// appended without the folder itself. `owner`: the ids of user and group that are stored. Symbolic
-/// links stay links; sockets, pipes and devices have no content and are left out.
+/// links stay links; sockets, pipes and devices have no content and are left out. Folders may be nested
+/// as deeply as the system's longest path allows; what is below that is an error.
 ///
 /// # Errors
 /// An [`io::Error`] if a file can't be read, or the archive can't be written.
@@ -15,6 +19,23 @@ pub fn pack(
     from: &Path,
     name: &Path,
     owner: (u64, u64),
+) -> io::Result<()> {
+    // What is still to be appended, the next one last. No recursion: the folders may be from anywhere,
+    // and a deep tree would overflow the stack, which ends the whole program.
+    let mut open = vec![(from.to_owned(), name.to_owned())];
+    while let Some((from, name)) = open.pop() {
+        append(archive, &from, &name, owner, &mut open)?;
+    }
+    Ok(())
+}
+
+/// Appends one file or folder, and adds what is in the folder to `open`.
+fn append(
+    archive: &mut tar::Builder<impl Write>,
+    from: &Path,
+    name: &Path,
+    owner: (u64, u64),
+    open: &mut Vec<(PathBuf, PathBuf)>,
 ) -> io::Result<()> {
     let found = fs::symlink_metadata(from).map_err(|error| about(from, &error))?;
     let mut header = tar::Header::new_gnu();
@@ -32,10 +53,9 @@ pub fn pack(
         }
         let entries = fs::read_dir(from).and_then(Iterator::collect);
         let mut entries: Vec<_> = entries.map_err(|error| about(from, &error))?;
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            pack(archive, &entry.path(), &name.join(entry.file_name()), owner)?;
-        }
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.file_name()));
+        let inner = entries.iter();
+        open.extend(inner.map(|entry| (entry.path(), name.join(entry.file_name()))));
     } else if kind.is_symlink() {
         header.set_size(0);
         archive.append_link(&mut header, name, fs::read_link(from)?)?;
@@ -51,7 +71,16 @@ pub fn pack(
 
 /// Adds a path to an error's message.
 fn about(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
+    let shown = path.display().to_string();
+    let message = match shown.char_indices().nth(SHOWN) {
+        None => format!("`{shown}`: {error}"),
+        Some((end, _)) if error.kind() == io::ErrorKind::InvalidFilename => format!(
+            "`{}...`: its folders are nested too deeply to be copied ({error})",
+            &shown[..end]
+        ),
+        Some((end, _)) => format!("`{}...`: {error}", &shown[..end]),
+    };
+    io::Error::new(error.kind(), message)
 }
 
 /// The messages of an error and its causes: the first one alone is often not specific. That of an

@@ -117,6 +117,7 @@ impl ModelAccess {
         match outcome {
             Ok(mut reply) => {
                 self.has_answered = true;
+                self.mask(&mut reply);
                 if let Some(billed) = so_far.billed.take() {
                     reply.usage = Some(sum(billed, reply.usage));
                 }
@@ -184,6 +185,21 @@ impl ModelAccess {
                     return Err(error);
                 }
             };
+        }
+    }
+
+    /// Masks the secrets in everything that a reply holds, whatever field it is: a server may send back what it
+    /// was sent.
+    fn mask(&self, reply: &mut Reply) {
+        let Ok(before) = serde_json::to_value(&*reply) else {
+            return;
+        };
+        let mut after = before.clone();
+        self.secrets.mask_value(&mut after);
+        if after != before
+            && let Ok(masked) = serde_json::from_value(after)
+        {
+            *reply = masked;
         }
     }
 
@@ -365,12 +381,13 @@ impl ModelAccess {
             }
             first = first.or_else(|| piece.trim_ascii_start().first().copied());
             let (mut is_finished, mut has_ended, mut has_text) = (false, false, false);
-            for delta in until_stopped(stop, adapter.feed(&piece)).await? {
+            for mut delta in until_stopped(stop, adapter.feed(&piece)).await? {
                 match delta.kind.as_str() {
                     Delta::FINISHED => is_finished = true,
                     Delta::END => has_ended = true,
                     _ => {
                         has_text = true;
+                        self.secrets.mask(&mut delta.text);
                         context.front.show(&Progress::Delta(&delta));
                     }
                 }

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use mswea_secrecy::SecretFinder;
+use serde_json::Value;
 
 use super::EnvironmentLookup;
 use mswea_files as regular_file;
@@ -11,6 +15,9 @@ use mswea_files as regular_file;
 /// Values shorter than this are not redacted: they would match ordinary text, and no key is so
 /// short.
 const SHORTEST_REDACTED: usize = 6;
+
+/// Values shorter than this are not masked in replies.
+const SHORTEST_MASKED: usize = 8;
 
 /// A server or a plugin may cut a text within a secret, so that the text ends with the first
 /// characters of the secret. This many or more of them are redacted like the whole secret; fewer
@@ -89,6 +96,53 @@ pub struct Secrets {
     given: BTreeMap<String, Secret>,
     /// The secrets that were returned so far, for redaction.
     used: Mutex<BTreeMap<String, Secret>>,
+    /// All of them as they were searched last.
+    known: Mutex<Arc<KnownSecrets>>,
+}
+
+/// Secrets that are searched for.
+#[derive(Default)]
+struct KnownSecrets {
+    /// Values and names, sorted.
+    all: Vec<(String, String)>,
+    /// For each, what finds it in every spelling.
+    finders: Vec<Option<SecretFinder>>,
+}
+
+impl KnownSecrets {
+    /// The places of whole secrets in a text, in order, each with a name. Places that overlap are one, with the
+    /// name of the longest.
+    fn places(&self, text: &str, is_wanted: fn(&str) -> bool) -> Vec<(Range<usize>, &str)> {
+        let mut found = Vec::new();
+        for ((value, name), finder) in self.all.iter().zip(&self.finders) {
+            if let Some(finder) = finder.as_ref().filter(|_| is_wanted(value)) {
+                let places = finder.find(text).into_iter();
+                found.extend(places.map(|place| (place.len(), place, &**name)));
+            }
+        }
+        found.sort_unstable_by_key(|(length, place, _)| (place.start, std::cmp::Reverse(*length)));
+        let mut places: Vec<(usize, Range<usize>, &str)> = Vec::with_capacity(found.len());
+        for (length, place, name) in found {
+            match places.last_mut() {
+                Some((longest, last, its_name)) if place.start < last.end => {
+                    last.end = last.end.max(place.end);
+                    if length > *longest {
+                        (*longest, *its_name) = (length, name);
+                    }
+                }
+                _ => places.push((length, place, name)),
+            }
+        }
+        places
+            .into_iter()
+            .map(|(_, place, name)| (place, name))
+            .collect()
+    }
+}
+
+/// Whether a value is long enough and odd enough for a key, and no word of a text or a program.
+fn is_no_word(value: &str) -> bool {
+    value.len() >= SHORTEST_MASKED && !value.bytes().all(|byte| byte.is_ascii_lowercase())
 }
 
 impl Secrets {
@@ -102,6 +156,7 @@ impl Secrets {
             file: OnceLock::new(),
             given: BTreeMap::new(),
             used: Mutex::default(),
+            known: Mutex::default(),
         }
     }
 
@@ -155,33 +210,58 @@ impl Secrets {
         self.path.as_deref()
     }
 
-    /// `text` with every known secret, or the beginning of one that a cut has left, replaced by
-    /// `[NAME]`.
-    #[must_use]
-    pub fn redact(&self, text: &str) -> String {
+    /// The secrets that are known so far.
+    fn known(&self) -> Arc<KnownSecrets> {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let in_file = self.file.get().and_then(|file| file.as_ref().ok());
-        let mut known: Vec<(&str, &str)> = in_file
+        let mut all: Vec<(String, String)> = in_file
             .into_iter()
             .flatten()
             .chain(used.iter())
             .chain(&self.given)
-            .map(|(name, secret)| (secret.expose(), name.as_str()))
-            .filter(|(value, _)| value.chars().count() >= SHORTEST_REDACTED)
-            .filter(|(value, _)| !is_placeholder(value))
+            .filter(|(_, secret)| secret.0.chars().count() >= SHORTEST_REDACTED)
+            .filter(|(_, secret)| !secret.is_placeholder())
+            .map(|(name, secret)| (secret.0.clone(), name.clone()))
             .collect();
-        known.sort_unstable();
+        all.sort_unstable();
+        all.dedup();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.all != all {
+            let finders = all.iter().map(|(value, _)| SecretFinder::new([value]));
+            *known = Arc::new(KnownSecrets {
+                finders: finders.collect(),
+                all,
+            });
+        }
+        known.clone()
+    }
+
+    /// `text` with every known secret, in whatever spelling, or the beginning of one that a cut has left,
+    /// replaced by `[NAME]`.
+    #[must_use]
+    pub fn redact(&self, text: &str) -> String {
+        let known = self.known();
+        let mut places = known.places(text, |_| true).into_iter().peekable();
         let mut out = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(letter) = rest.chars().next() {
+        let mut at = 0;
+        while let Some(letter) = text[at..].chars().next() {
+            while places.peek().is_some_and(|(place, _)| place.end <= at) {
+                places.next();
+            }
+            let whole = places.peek().filter(|(place, _)| place.start <= at);
+            let whole = whole.map(|(place, name)| (place.end - at, true, *name));
             // The longest match: of two secrets with the same beginning, the rest of the longer one
             // must not stay in the text. Of equally long matches, a whole value rather than a
             // beginning.
-            let found = known
-                .iter()
-                .filter_map(|(value, name)| Some((matched(rest, value)?, value, name)))
-                .max_by_key(|(length, value, _)| (*length, *length == value.len()));
-            let skipped = if let Some((length, _, name)) = found {
+            let begun = known.all.iter().filter_map(|(value, name)| {
+                let length = matched(&text[at..], value)?;
+                Some((length, length == value.len(), &**name))
+            });
+            let found = whole
+                .into_iter()
+                .chain(begun)
+                .max_by_key(|(length, is_whole, _)| (*length, *is_whole));
+            at += if let Some((length, _, name)) = found {
                 out.push('[');
                 out.push_str(name);
                 out.push(']');
@@ -190,9 +270,45 @@ impl Secrets {
                 out.push(letter);
                 letter.len_utf8()
             };
-            rest = &rest[skipped..];
         }
         out
+    }
+
+    /// Replaces every known secret by `[NAME]`, in whatever spelling, in what a server has made for the model's
+    /// user. Only whole ones, and no ordinary word that somebody has as a key: the text may be a command.
+    pub fn mask(&self, text: &mut String) {
+        let known = self.known();
+        let places = known.places(text, is_no_word);
+        if places.is_empty() {
+            return;
+        }
+        let (mut out, mut done) = (String::with_capacity(text.len()), 0);
+        for (place, name) in places {
+            out.push_str(&text[done..place.start]);
+            out.push_str(&format!("[{name}]"));
+            done = place.end;
+        }
+        out.push_str(&text[done..]);
+        *text = out;
+    }
+
+    /// The same in all texts of a value, also in the names of fields.
+    pub fn mask_value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => self.mask(text),
+            Value::Array(items) => items.iter_mut().for_each(|it| self.mask_value(it)),
+            Value::Object(fields) => {
+                *fields = std::mem::take(fields)
+                    .into_iter()
+                    .map(|(mut name, mut value)| {
+                        self.mask(&mut name);
+                        self.mask_value(&mut value);
+                        (name, value)
+                    })
+                    .collect();
+            }
+            _ => {}
+        }
     }
 
     fn file_entries(&self) -> Result<&BTreeMap<String, Secret>, SecretsError> {
@@ -456,6 +572,48 @@ mod tests {
     }
 
     #[test]
+    fn replies_are_masked_where_a_secret_is_whole() {
+        let names = [
+            ("A", "sk-a/b+c&1234567"),
+            ("B", "password"),
+            ("C", "short1"),
+        ];
+        let secrets = names
+            .iter()
+            .fold(Secrets::new(environment(&[]), None), |all, it| {
+                all.with(it.0, it.1)
+            });
+        let base64 = |text: &str| {
+            use base64::Engine as _;
+            base64::prelude::BASE64_STANDARD.encode(text)
+        };
+        let inside = |text: &str| {
+            let mut text = text.to_owned();
+            secrets.mask(&mut text);
+            text
+        };
+        for before in ["", "a", "ab", "Bearer "] {
+            let text = inside(&base64(&format!("{before}sk-a/b+c&1234567!")));
+            assert!(text.contains("[A]"), "{before}: {text}");
+        }
+        for text in [
+            "sk-a/b+c&1234567",
+            "sk-a%2Fb%2Bc%261234567",
+            "sk-a\\/b+c\\u00261234567",
+            "sk-a/b+c&amp;1234567",
+            "736b2d612f622b632631323334353637",
+        ] {
+            assert_eq!(inside(&format!("<{text}>")), "<[A]>", "{text}");
+        }
+        for text in ["sk-a/b+c&", "cat password", "short1", "", "é"] {
+            assert_eq!(inside(text), text);
+        }
+        let mut value = serde_json::json!({"sk-a/b+c&1234567": [1, {"x": "sk-a/b+c&1234567"}]});
+        secrets.mask_value(&mut value);
+        assert_eq!(value, serde_json::json!({"[A]": [1, {"x": "[A]"}]}));
+    }
+
+    #[test]
     fn redaction() {
         let file = file("FROM_FILE=file-secret\nSHORT=abc\n", 0o600);
         let secrets = Secrets::new(
@@ -488,6 +646,11 @@ mod tests {
             ("é€ sk-12345é", "é€ [KEY]é"),
             ("é", "é"),
             ("", ""),
+            // Every spelling.
+            ("a Basic OnNrLTEyMzQ1 b", "a Basic On[KEY] b"),
+            ("736b2d3132333435", "[KEY]"),
+            ("u=sk%2D12345&", "u=[KEY]&"),
+            ("\"\\u0073k-12345\"", "\"[KEY]\""),
         ] {
             assert_eq!(secrets.redact(text), expected, "{text}");
         }

@@ -19,8 +19,10 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::process::DumpableBehavior;
 
+mod finder;
 mod name;
 
+pub use finder::SecretFinder;
 pub use name::looks_secret;
 
 unsafe extern "C" {

@@ -20,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::index;
 use mswea_core::{Action, Event, Reply};
-use mswea_executor::home_state_folder;
+use mswea_executor::{home_state_folder, make_private};
 use mswea_run::submission;
 use mswea_text::hex;
 
@@ -248,7 +248,7 @@ fn open(path: &Path) -> io::Result<File> {
     };
     match (open(), path.parent()) {
         (Err(error), Some(folder)) if error.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir_all(folder)?;
+            make_private(folder)?;
             open()
         }
         (opened, _) => opened,

@@ -74,7 +74,11 @@ impl RunFiles {
             }
             let missing = folder.ancestors().take_while(|it| !it.exists());
             let mut missing: Vec<_> = missing.map(Path::to_owned).collect();
-            match std::fs::create_dir_all(folder) {
+            let done = match folder == runs_folder() {
+                true => mswea_executor::make_private(folder),
+                false => std::fs::create_dir_all(folder),
+            };
+            match done {
                 // The system's message ("file exists") would be misleading.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     return other(&format!("`{}` is no folder", folder.display()));

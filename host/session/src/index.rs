@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use mswea_executor::state_folder;
+use mswea_executor::{make_private, state_folder};
 use rustix::fs::OFlags;
 
 /// The suffix of a link's name.
@@ -33,7 +33,7 @@ fn try_note(folder: &Path, run_id: &str, journal: &Path) -> io::Result<()> {
     if journal.parent() == Some(folder) {
         return Ok(());
     }
-    std::fs::create_dir_all(folder)?;
+    make_private(folder)?;
     match std::os::unix::fs::symlink(&journal, &link) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match read(&link) {
             Some((_, noted)) if noted != journal => {
@@ -100,7 +100,7 @@ impl HeldRunId {
         if !is_plain(run_id) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        std::fs::create_dir_all(folder)?;
+        make_private(folder)?;
         let path = folder.join(format!("{run_id}{HELD}"));
         loop {
             let file = OpenOptions::new()

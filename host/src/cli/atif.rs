@@ -80,13 +80,14 @@ pub(super) fn at_the_end(section: &RunSection, target: Option<&Target>, journal:
         return;
     };
     let unwritten = |why: &str| output::warning(&format!("`{path}` is not written: {why}"));
-    let run = match clean_run(journal) {
-        Ok(run) => run,
+    let (run, secrets) = match clean_run(journal) {
+        Ok(read) => read,
         // `export` could not read it either.
         Err(failure) => return unwritten(&failure.message),
     };
-    let value = to_atif(&run);
+    let mut value = to_atif(&run);
     drop(run);
+    secrets.remove_from_value(&mut value);
     if let Err(error) = target.write(&value) {
         unwritten(&format!(
             "{}; `mswea-host export {} --to atif` makes it",
@@ -96,9 +97,9 @@ pub(super) fn at_the_end(section: &RunSection, target: Option<&Target>, journal:
     }
 }
 
-/// A recorded run without secrets, including those in the files that its configs name. The journal
-/// is read event by event.
-pub(super) fn clean_run(journal: &Path) -> Result<Conversation, Failure> {
+/// A recorded run without secrets, including those in the files that its configs name; and these secrets. The
+/// journal is read event by event.
+pub(super) fn clean_run(journal: &Path) -> Result<(Conversation, SecretValues), Failure> {
     let (mut reader, mut configs) = (ConversationReader::default(), Vec::new());
     let read = Earlier::each(journal, |record| {
         if let Event::RunStarted { config, .. } | Event::RunResumed { config, .. } = &record.event {
@@ -112,7 +113,7 @@ pub(super) fn clean_run(journal: &Path) -> Result<Conversation, Failure> {
     let files: BTreeSet<PathBuf> = configs.iter().filter_map(secrets_file).collect();
     secrets.add(files.into_iter().flat_map(secrets_in_file));
     secrets.remove_from(&mut run);
-    Ok(run)
+    Ok((run, secrets))
 }
 
 /// The values of this process's variables that look like secrets.

@@ -10,8 +10,8 @@ use super::atif::{clean_run, is_same, secrets, write};
 use super::exit::ExitCode;
 use super::output::{self, Failure};
 use mswea_export::{
-    Conversation, from_atif, from_sweagent, is_atif, is_sweagent, to_asciinema, to_atif, to_html,
-    to_jsonl, to_markdown, to_sweagent,
+    Conversation, SecretValues, from_atif, from_sweagent, is_atif, is_sweagent, to_asciinema,
+    to_atif, to_html, to_jsonl, to_markdown, to_sweagent,
 };
 use mswea_session::trajectory_beside;
 
@@ -20,17 +20,25 @@ pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     if let Some(output) = &args.output {
         check_output(output, &args.run)?;
     }
-    let run = conversation(&args.run)?;
+    let (run, secrets) = conversation(&args.run)?;
+    let page = |mut text: String| {
+        secrets.remove_from_text(&mut text);
+        text
+    };
+    let object = |mut value: Value| {
+        secrets.remove_from_value(&mut value);
+        format!("{value:#}\n")
+    };
     let text = match args.to {
-        ExportFormat::Html => to_html(&run, args.focused),
-        ExportFormat::Md => to_markdown(&run, args.focused),
-        ExportFormat::Jsonl => to_jsonl(&run),
-        ExportFormat::Asciinema => to_asciinema(&run, args.focused),
-        ExportFormat::SweAgent => format!("{:#}\n", to_sweagent(&run)),
+        ExportFormat::Html => page(to_html(&run, args.focused)),
+        ExportFormat::Md => page(to_markdown(&run, args.focused)),
+        ExportFormat::Jsonl => secrets.remove_from_lines(&to_jsonl(&run)),
+        ExportFormat::Asciinema => secrets.remove_from_lines(&to_asciinema(&run, args.focused)),
+        ExportFormat::SweAgent => object(to_sweagent(&run)),
         ExportFormat::Atif => {
             let value = to_atif(&run);
             drop(run);
-            format!("{value:#}\n")
+            object(value)
         }
     };
     match &args.output {
@@ -56,8 +64,8 @@ fn check_output(output: &Path, run: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The run in a file of any supported format, without secrets.
-fn conversation(named: &Path) -> Result<Conversation, Failure> {
+/// The run in a file of any supported format, without secrets, and the secrets.
+fn conversation(named: &Path) -> Result<(Conversation, SecretValues), Failure> {
     let Some(value) = foreign(named) else {
         return clean_run(&recorded(named)?);
     };
@@ -66,8 +74,9 @@ fn conversation(named: &Path) -> Result<Conversation, Failure> {
         false => from_atif(&value)
             .map_err(|error| Failure::usage(format!("`{}`: {error}", named.display())))?,
     };
-    secrets().remove_from(&mut run);
-    Ok(run)
+    let secrets = secrets();
+    secrets.remove_from(&mut run);
+    Ok((run, secrets))
 }
 
 /// A trajectory of ATIF or SWE-agent; none for any other file.

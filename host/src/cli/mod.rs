@@ -83,6 +83,7 @@ pub fn main() -> ExitCode {
     // Done while there is only one thread, and before anything is started.
     plugins::withdraw_key();
     plugins::compile::in_processes();
+    mswea_dataset::parquet_in_processes();
     let display = match &cli.command {
         Some(HostCommand::Demo(demo)) => demo.display,
         Some(HostCommand::Resume(resume)) => resume.change.display,
@@ -110,6 +111,9 @@ pub fn main() -> ExitCode {
         return failure.report().into();
     }
     dotenv::load();
+    if let Some(problem) = mswea_executor::state_problem() {
+        return Failure::usage(problem.to_owned()).report().into();
+    }
     let done = off_the_first_thread(move || run_command(cli));
     let code = done.unwrap_or_else(Failure::report);
     person::give_back();

@@ -4,6 +4,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -21,6 +22,14 @@ use super::panics;
 const ANSWER: Duration = Duration::from_secs(10);
 /// The same time after a second signal.
 const ANSWER_AT_ONCE: Duration = Duration::from_secs(3);
+
+/// Whether SIGUSR1 has arrived.
+static WARNED: AtomicBool = AtomicBool::new(false);
+
+/// Whether an engine has said that the time of its job is nearly over.
+pub fn was_warned() -> bool {
+    WARNED.load(Ordering::Relaxed)
+}
 
 /// The stop flag of a command that ends on a signal.
 ///
@@ -145,7 +154,10 @@ impl EndSignals {
             () = next(&mut self.interrupt) => true,
             () = next(&mut self.terminate) => false,
             () = next(&mut self.hangup) => false,
-            () = next(&mut self.warning) => false,
+            () = next(&mut self.warning) => {
+                WARNED.store(true, Ordering::Relaxed);
+                false
+            }
         }
     }
 

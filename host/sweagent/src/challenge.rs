@@ -123,11 +123,21 @@ impl Challenge {
 const LINKED: &str = "there is a link in the way";
 
 /// Copies a file or a folder, with permissions. Links are copied as links, because they may lead to
-/// files outside of the challenge.
+/// files outside of the challenge. No recursion: a challenge is from elsewhere, and a deep tree would
+/// overflow the stack.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     if let Some(parent) = to.parent() {
         fs::create_dir_all(parent)?;
     }
+    let mut open = vec![(from.to_owned(), to.to_owned())];
+    while let Some((from, to)) = open.pop() {
+        copy_one(&from, &to, &mut open)?;
+    }
+    Ok(())
+}
+
+/// Copies a file or makes a folder, whose content is added to `open`.
+fn copy_one(from: &Path, to: &Path, open: &mut Vec<(PathBuf, PathBuf)>) -> std::io::Result<()> {
     let kind = fs::symlink_metadata(from)?.file_type();
     if kind.is_symlink() {
         return std::os::unix::fs::symlink(fs::read_link(from)?, to);
@@ -146,7 +156,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        copy(&entry.path(), &to.join(entry.file_name()))?;
+        open.push((entry.path(), to.join(entry.file_name())));
     }
     Ok(())
 }

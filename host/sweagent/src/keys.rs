@@ -239,10 +239,19 @@ pub fn suggestion(command: SweCommand, path: &str) -> String {
     }
 }
 
+/// How many mistakes are named: for each the most similar known key is searched.
+const NAMED: usize = 100;
+
 /// The mistakes in a tree: unknown keys, and values of the wrong type.
 pub fn check(command: SweCommand, tree: &GivenTree) -> Vec<SweAgentProblem> {
     let mut problems = Vec::new();
     walk(command, tree, &mut String::new(), &mut problems);
+    if problems.len() > NAMED {
+        problems.truncate(NAMED);
+        problems.push(SweAgentProblem::new(
+            "there are more mistakes, which are not named",
+        ));
+    }
     problems
 }
 
@@ -291,6 +300,9 @@ fn walk(
         }
         GivenContent::Map(entries) => {
             for (key, value) in entries {
+                if problems.len() > NAMED {
+                    return;
+                }
                 let length = path.len();
                 if !path.is_empty() {
                     path.push('.');

@@ -1,5 +1,6 @@
 //! A configuration as it was given: a tree of values, each with its place.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -146,8 +147,14 @@ impl GivenTree {
     pub fn merge(&mut self, over: Self) {
         match (&mut self.content, over.content) {
             (GivenContent::Map(entries), GivenContent::Map(more)) => {
+                // By name, because a file from elsewhere may have any number of keys.
+                let names = entries.iter().enumerate();
+                let mut places: HashMap<String, usize> = names
+                    .map(|(place, (name, _))| (name.clone(), place))
+                    .collect();
                 for (key, value) in more {
-                    match entries.iter_mut().find(|(name, _)| *name == key) {
+                    let place = places.entry(key.clone()).or_insert(entries.len());
+                    match entries.get_mut(*place) {
                         Some((_, below)) => below.merge(value),
                         None => entries.push((key, value)),
                     }

@@ -25,6 +25,11 @@ pub fn near<'a>(
     let allowed = (length / 3).clamp(1, 4);
     let mut found: Vec<(usize, &str)> = Vec::new();
     for candidate in candidates {
+        // Each character that one has more is a change. A very long word is never compared: that would
+        // take its length times that of every candidate.
+        if candidate.chars().count().abs_diff(length) > allowed {
+            continue;
+        }
         let distance = strsim::damerau_levenshtein(word, candidate);
         if distance <= allowed
             && distance < length.max(candidate.chars().count())

@@ -112,7 +112,7 @@ export function show_batch(main, name, go) {
 
   // The instances of the batch that no run has begun.
   const not_begun = (open) => !waiting?.count ? "" : el("details", { id: "waiting", "data-group": "waiting", open: open.get("waiting") },
-    el("summary", { "data-key": "group" }, el("b", {}, waiting.count), ` of ${waiting.instances} instances have not begun`),
+    el("summary", { "data-key": "group" }, el("b", {}, waiting.count), ` of ${waiting.instances}${waiting.more ? "+" : ""} instances have not begun`),
     waiting.named.map((it) => el("div", {}, it)),
     waiting.named.length < waiting.count ? el("div", {}, `and ${waiting.count - waiting.named.length} more`) : null);
 

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderValue};
 use hyper::{Response, StatusCode};
+use mswea_export::SecretValues;
 use serde_json::{Value, json};
 
 /// The body of an answer.
@@ -39,8 +40,9 @@ pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> PageAnswer {
     answer(status, "text/plain; charset=utf-8", text)
 }
 
-/// JSON.
-pub(crate) fn jsoned(value: &Value) -> PageAnswer {
+/// JSON, without secrets: whatever field holds one, and wherever the answer was made.
+pub(crate) fn jsoned(mut value: Value, secrets: &SecretValues) -> PageAnswer {
+    secrets.remove_from_value(&mut value);
     answer(
         StatusCode::OK,
         "application/json",
@@ -49,8 +51,8 @@ pub(crate) fn jsoned(value: &Value) -> PageAnswer {
 }
 
 /// A JSON answer that stays valid as long as its tag does.
-pub(crate) fn tagged(tag: &str, value: &Value) -> PageAnswer {
-    let mut answer = jsoned(value);
+pub(crate) fn tagged(tag: &str, value: Value, secrets: &SecretValues) -> PageAnswer {
+    let mut answer = jsoned(value, secrets);
     if let Ok(tag) = HeaderValue::from_str(tag) {
         answer.headers_mut().insert(ETAG, tag);
     }

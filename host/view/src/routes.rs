@@ -212,7 +212,10 @@ async fn route(routes: &ViewRoutes, request: Request<Incoming>, asked: AskedFor)
             conversation(&shared, &asked, tag.as_deref(), run, open)
         }),
         "/api/note" => note(&shared, &asked),
-        "/api/waiting" => jsoned(&json!(waiting(shared.table.roots(), asked.text("folder")))),
+        "/api/waiting" => jsoned(
+            json!(waiting(shared.table.roots(), asked.text("folder"))),
+            &shared.secrets,
+        ),
         "/api/search" => search(&shared, &asked),
         "/api/compare" => compared(&shared, &asked),
         "/api/file" => file(&shared, &asked),
@@ -263,7 +266,7 @@ fn keep_note(shared: &ViewedRuns, asked: &AskedFor, note: RunNote) -> PageAnswer
     match shared.notes.keep(key, note) {
         Ok(()) => {
             shared.table.touch(&run.id);
-            jsoned(&json!({}))
+            jsoned(json!({}), &shared.secrets)
         }
         Err(why) => refused(StatusCode::UNPROCESSABLE_ENTITY, &why),
     }
@@ -277,7 +280,10 @@ fn note(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
     match shared.table.find(asked.text("id")) {
         Some(run) => {
             let note = shared.notes.of(notes::key(&run.place, &run.card.run_id));
-            jsoned(&json!({ "label": note.label, "note": note.note }))
+            jsoned(
+                json!({ "label": note.label, "note": note.note }),
+                &shared.secrets,
+            )
         }
         None => no_run(),
     }
@@ -287,7 +293,8 @@ fn search(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
     let cursor = usize::try_from(asked.number("cursor")).unwrap_or(usize::MAX);
     match SearchFor::new(asked.text("q"), asked.text("regex") == "1") {
         Ok(search) => {
-            jsoned(&search.run(&shared.table.all(), cursor, &shared.secrets, &shared.files))
+            let found = search.run(&shared.table.all(), cursor, &shared.secrets, &shared.files);
+            jsoned(found, &shared.secrets)
         }
         Err(why) => refused(StatusCode::BAD_REQUEST, &mswea_text::harmless(&why)),
     }
@@ -304,7 +311,7 @@ fn compared(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
         keys.map_err(|error| unreadable(&error))
     };
     match keys("a").and_then(|one| Ok((one, keys("b")?))) {
-        Ok((one, other)) => jsoned(&compare::aligned(&one, &other)),
+        Ok((one, other)) => jsoned(compare::aligned(&one, &other), &shared.secrets),
         Err(answer) => answer,
     }
 }
@@ -345,7 +352,7 @@ fn list(shared: &ViewedRuns, asked: &AskedFor, known: Option<&str>) -> PageAnswe
         return unchanged(known);
     }
     let (tag, value) = shared.table.changes(asked.number("since"), &shared.notes);
-    tagged(&tag, &value)
+    tagged(&tag, value, &shared.secrets)
 }
 
 /// Answers a request about the run that it names.
@@ -414,7 +421,7 @@ fn conversation(
         "total": all.steps.len() + open.unread(),
         "open": open.first_open(),
     });
-    tagged(&tag, &value)
+    tagged(&tag, value, &shared.secrets)
 }
 
 /// The whole text of a part of a step.
@@ -460,7 +467,10 @@ fn sent(shared: &ViewedRuns, asked: &AskedFor) -> PageAnswer {
     match (shared.sent)(&run.place.path, seq) {
         Ok(made) => {
             let recorded = line["view"]["messages"].as_u64();
-            jsoned(&sent::request(&made, recorded, &shared.secrets))
+            jsoned(
+                sent::request(&made, recorded, &shared.secrets),
+                &shared.secrets,
+            )
         }
         Err(error) => {
             let error = steps::cleaned(error, &shared.secrets);

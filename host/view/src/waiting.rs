@@ -2,6 +2,7 @@
 //! Other modules only know runs.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use mswea_text::one_line;
@@ -10,8 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::settings::ViewRoots;
 
 const MANIFEST: &str = "manifest.jsonl";
-/// The largest manifest that is read.
+/// The largest manifest that is opened.
 const LIMIT: u64 = 1 << 30;
+/// How many bytes of manifests are read for one answer. Of what is after that nothing is known.
+const READ: u64 = 256 << 20;
 /// The number of instances that are named.
 const NAMED: usize = 500;
 
@@ -24,6 +27,9 @@ pub(crate) struct WaitingInstances {
     count: usize,
     /// The ids of the first of them.
     named: Vec<String>,
+    /// Whether there are more instances than were read.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    more: bool,
 }
 
 #[derive(Deserialize)]
@@ -34,17 +40,17 @@ struct ManifestLine {
 /// The waiting instances of the batch in this folder, by the folder's name in the list; of all
 /// batches if the name is empty.
 pub(crate) fn waiting(roots: &ViewRoots, folder: &str) -> WaitingInstances {
-    let mut found = WaitingInstances::default();
+    let (mut found, mut left) = (WaitingInstances::default(), READ);
     let ViewRoots::Paths(paths) = roots else {
         return found;
     };
     for root in paths {
         if folder.is_empty() {
-            look(root, &mut found);
+            look(root, &mut found, &mut left);
         }
         for (name, path) in folders(root) {
             if folder.is_empty() || name == folder {
-                look(&path, &mut found);
+                look(&path, &mut found, &mut left);
             }
         }
     }
@@ -62,13 +68,21 @@ fn folders(root: &Path) -> Vec<(String, PathBuf)> {
     named.filter(|(name, _)| !name.starts_with('.')).collect()
 }
 
-/// Adds the instances of the batch in this folder, if there is one.
-fn look(batch: &Path, found: &mut WaitingInstances) {
-    let Ok(text) = mswea_files::read_text(&batch.join(MANIFEST), LIMIT) else {
+/// Adds the instances of the batch in this folder, if there is one, and takes what was read from `left`.
+/// Only one line is in memory at a time.
+fn look(batch: &Path, found: &mut WaitingInstances, left: &mut u64) {
+    let Ok(file) = mswea_files::open(&batch.join(MANIFEST), LIMIT) else {
         return;
     };
-    let lines = text.lines().map(serde_json::from_str::<ManifestLine>);
-    for ManifestLine { id } in lines.map_while(Result::ok) {
+    let mut lines = BufReader::new(file.take(*left));
+    let mut line = Vec::new();
+    while let Ok(read @ 1..) = lines.read_until(b'\n', &mut line) {
+        *left = left.saturating_sub(read as u64);
+        let Ok(ManifestLine { id }) = serde_json::from_slice(&line) else {
+            found.more |= *left == 0;
+            return;
+        };
+        line.clear();
         found.instances += 1;
         // An id in a modified manifest could lead to another folder.
         let is_name = !id.contains('/') && !matches!(id.as_str(), "" | "." | "..");
@@ -99,6 +113,7 @@ mod tests {
             instances: 3,
             count: 2,
             named: vec!["i2".to_owned(), "../a".to_owned()],
+            more: false,
         };
         let outer = ViewRoots::Paths(vec![root.path().to_owned()]);
         let inner = ViewRoots::Paths(vec![batch.clone()]);

@@ -13,6 +13,12 @@ const MAX_COPIES: usize = 200_000;
 /// How long a chain of maps may be in which each merges the next.
 const MAX_DEPTH: usize = 100;
 
+/// The longest integer, as in Python: its time grows with the square of the length.
+const LONGEST_INT: usize = 4300;
+
+/// How much of a text a message shows.
+const SHOWN: usize = 60;
+
 /// Makes the value of a document.
 pub(super) fn construct(mut document: Document) -> Result<Located, Fault> {
     if let Some(mark) = document.recursive {
@@ -94,8 +100,16 @@ impl YamlChecker {
             }
             tag => {
                 let text = text_of(document, id)?;
+                if *tag == Tag::Int && text.len() > LONGEST_INT {
+                    let message = format!("an integer has at most {LONGEST_INT} digits");
+                    return Err(
+                        Fault::new(node.mark, message).hint("put it in quotes if it is a text")
+                    );
+                }
                 let value = scalar(tag, text).ok_or_else(|| {
-                    let message = format!("`{text}` is no {}", noun(tag));
+                    let shown: String = text.chars().take(SHOWN).collect();
+                    let cut = if shown.len() < text.len() { "..." } else { "" };
+                    let message = format!("`{shown}{cut}` is no {}", noun(tag));
                     Fault::new(node.mark, message).hint("put it in quotes if it is a text")
                 })?;
                 self.scalars[id] = Some(value);

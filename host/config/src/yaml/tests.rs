@@ -64,6 +64,54 @@ fn tagged(value: &Yaml) -> Json {
 }
 
 #[test]
+fn what_is_deep_long_or_many_is_refused_or_read_in_time() {
+    let begin = std::time::Instant::now();
+    let deep = 100_000;
+    let blocks: String = (0..3_000)
+        .map(|depth| format!("{}a:\n", " ".repeat(depth)))
+        .collect();
+    for text in [
+        "[".repeat(deep),
+        "{a: ".repeat(deep),
+        "- ".repeat(deep) + "a",
+        "? ".repeat(deep) + "a",
+        "[".repeat(deep) + &"]".repeat(deep),
+        blocks,
+    ] {
+        let fault = load(&text).unwrap_err();
+        assert!(
+            !fault.message.is_empty() && fault.message.len() < 200,
+            "{}",
+            fault.message
+        );
+    }
+    for text in [
+        "1".repeat(1 << 20),
+        "0x".to_owned() + &"f".repeat(1 << 20),
+        "1".to_owned() + &":11".repeat(1 << 18),
+        "!!int ".to_owned() + &"1".repeat(1 << 20),
+        "!!int ".to_owned() + &"x".repeat(1 << 20),
+        "!!bool ".to_owned() + &"x".repeat(1 << 20),
+    ] {
+        let fault = load(&text).unwrap_err();
+        assert!(fault.message.len() < 200, "{}", fault.message);
+    }
+    load(&"1".repeat(4300)).unwrap();
+    load(&("1.".to_owned() + &"1".repeat(1 << 20))).unwrap();
+    load(
+        &(0..300_000)
+            .map(|key| format!("key{key}: 1\n"))
+            .collect::<String>(),
+    )
+    .unwrap();
+    assert!(
+        begin.elapsed() < std::time::Duration::from_secs(60),
+        "{:?}",
+        begin.elapsed()
+    );
+}
+
+#[test]
 fn reads_as_pyyaml_does() {
     let cases: Vec<(String, String, Json)> = serde_json::from_str(CORPUS).unwrap();
     assert!(cases.len() >= 5000, "{}", cases.len());

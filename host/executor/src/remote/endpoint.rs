@@ -11,7 +11,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use mswea_files as regular_file;
-use mswea_secrecy as secrecy;
+use mswea_secrecy::{self as secrecy, SecretFinder};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
@@ -42,6 +42,8 @@ pub struct Endpoint {
     tls: Option<(TlsConnector, ServerName<'static>)>,
     /// The header with the token.
     authorization: (HeaderName, HeaderValue),
+    /// Finds the token in what the server says: it may send back what it was sent.
+    token: Option<SecretFinder>,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -102,7 +104,21 @@ impl Endpoint {
             prefix: uri.path().trim_end_matches('/').to_owned(),
             tls,
             authorization: (AUTHORIZATION, hidden(&token.header())?),
+            token: SecretFinder::new([&token.text().to_owned()]),
         })
+    }
+
+    /// A text of the server without the token, in whatever spelling.
+    pub(crate) fn masked(&self, text: &str) -> String {
+        let places = self.token.as_ref().map(|token| token.find(text));
+        let (mut out, mut done) = (String::with_capacity(text.len()), 0);
+        for place in places.unwrap_or_default() {
+            out.push_str(&text[done..place.start]);
+            out.push_str("[token]");
+            done = place.end;
+        }
+        out.push_str(&text[done..]);
+        out
     }
 
     /// The same server, with the token unchanged in another header.
@@ -274,6 +290,7 @@ impl RemoteConnection {
                 return Ok(answer);
             }
             let text = read(answer).await.unwrap_or_default();
+            let text = self.endpoint.masked(&text);
             let own = own.as_ref().and_then(|own| own.to_str().ok());
             Err(RemoteFault::on_answer(&url, status, own, &text))
         };
@@ -344,4 +361,26 @@ fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, String> {
     };
     let config = mswea_tls::trusting_roots(&lookup, &["http/1.1"])?;
     Ok(TlsConnector::from(Arc::new(config)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_s_words_do_not_show_the_token() {
+        let token = AccessToken::new("0123456789abcdef-token").unwrap();
+        let endpoint = Endpoint::new("http://127.0.0.1:1", &token, None).unwrap();
+        for (text, expected) in [
+            ("you sent 0123456789abcdef-token!", "you sent [token]!"),
+            ("0123456789abcdef%2Dtoken", "[token]"),
+            (
+                "QmVhcmVyIDAxMjM0NTY3ODlhYmNkZWYtdG9rZW4=",
+                "QmVhcmVyID[token]4=",
+            ),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(endpoint.masked(text), expected);
+        }
+    }
 }

@@ -25,6 +25,9 @@ const PAUSE: Duration = Duration::from_millis(300);
 /// How many bytes of an invalid answer a message shows.
 const SHOWN: usize = 200;
 
+/// How many characters of an exception are kept.
+const LONGEST_MESSAGE: usize = 64 * 1024;
+
 /// A server of SWE-ReX.
 #[derive(Clone, Debug)]
 pub struct RexClient(Endpoint);
@@ -75,7 +78,8 @@ impl RexClient {
     }
 
     pub(super) fn foreign(&self, answer: impl Into<String>) -> RexError {
-        let answer: String = answer.into().chars().take(SHOWN).collect();
+        // Masked before it is cut, so that no part of the key stays.
+        let answer: String = self.0.masked(&answer.into()).chars().take(SHOWN).collect();
         let url = self.url();
         RexError::Foreign(format!(
             "what answers at `{url}` is no server of SWE-ReX, or of another version: {answer}"
@@ -91,7 +95,10 @@ impl RexClient {
         let alive = self.get("/is_alive").await.map_err(told)?;
         match alive["is_alive"].as_bool() {
             Some(true) => {}
-            Some(false) => return Err(format!("`{}` is not alive: {alive}", self.url())),
+            Some(false) => {
+                let said = self.0.masked(&alive.to_string());
+                return Err(format!("`{}` is not alive: {said}", self.url()));
+            }
             None => return Err(self.foreign(alive.to_string()).to_string()),
         }
         let root = self.get("/").await.map_err(told)?;
@@ -207,7 +214,10 @@ impl RexClient {
             ))),
             StatusCode::NETWORK_AUTHENTICATION_REQUIRED if value["swerexception"].is_object() => {
                 let exception = &value["swerexception"];
-                let text = |value: &Value| value.as_str().map(str::to_owned);
+                let text = |value: &Value| {
+                    let whole = self.0.masked(value.as_str()?);
+                    Some(whole.chars().take(LONGEST_MESSAGE).collect::<String>())
+                };
                 Err(RexError::Raised {
                     class: text(&exception["class_path"]).unwrap_or_default(),
                     message: text(&exception["message"]).unwrap_or_default(),
@@ -234,8 +244,10 @@ impl RexClient {
         let output = answer["stdout"].as_str();
         let code = answer["exit_code"].as_i64();
         match (output, code.and_then(|code| i32::try_from(code).ok())) {
-            // Python's negative number of a signal.
-            (Some(output), Some(code @ ..0)) => Ok((output.to_owned(), 128 - code)),
+            // Python's negative number of a signal. A server may send any number.
+            (Some(output), Some(code @ ..0)) => {
+                Ok((output.to_owned(), 128_i32.saturating_sub(code)))
+            }
             (Some(output), Some(code)) => Ok((output.to_owned(), code)),
             _ => Err(self.foreign(answer.to_string())),
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FlockOperation, StatxFlags, statx};
 use serde::{Deserialize, Serialize};
 
-use crate::state::state_folder;
+use crate::state::{made_state_folder, state_folder};
 use mswea_core::{ExecutorError, Stop};
 
 /// The number of attempts to remove a folder into which another process still writes.
@@ -102,7 +102,7 @@ impl Hold {
             born,
         };
         let write = || {
-            fs::create_dir_all(state_folder("workspaces"))?;
+            made_state_folder("workspaces")?;
             let text = format!("`{}` (process {})\n", taken.run, std::process::id());
             File::create(&note)?.write_all(text.as_bytes())
         };

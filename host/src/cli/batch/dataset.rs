@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use mswea_core::Object;
-use mswea_dataset::{DatasetAt, DatasetError, Hub, locate, split_files};
+use mswea_dataset::{DatasetAt, DatasetError, Hub, RowBudget, locate, split_files};
 use mswea_secrecy as secrecy;
 
 use crate::cli::exit::ExitCode;
@@ -15,8 +15,9 @@ use crate::cli::panics;
 /// The rows of the `split` of the data set `subset`.
 pub(in crate::cli) fn split_rows(subset: &str, split: &str) -> Result<Vec<Object>, Failure> {
     let mut rows = Vec::new();
+    let budget = RowBudget::default();
     for file in files(subset, split)? {
-        rows.extend(read(&file)?);
+        rows.extend(read(&file, &budget)?);
     }
     match rows.is_empty() {
         true => Err(Failure::usage(format!(
@@ -67,7 +68,7 @@ pub(super) fn named_rows(file: &Path, split: Option<&str>) -> Result<Vec<Object>
 
 /// The rows of a file of instances.
 pub(in crate::cli) fn file_rows(file: &Path) -> Result<Vec<Object>, Failure> {
-    let rows = read(file)?;
+    let rows = read(file, &RowBudget::default())?;
     match rows.is_empty() {
         true => Err(Failure::usage(format!(
             "`{}` has no instances",
@@ -78,12 +79,12 @@ pub(in crate::cli) fn file_rows(file: &Path) -> Result<Vec<Object>, Failure> {
 }
 
 /// Catches panics: the crate that reads parquet panics on some damaged files.
-fn read(file: &Path) -> Result<Vec<Object>, Failure> {
+fn read(file: &Path, budget: &RowBudget) -> Result<Vec<Object>, Failure> {
     let told = format!(
         "`{}`: it can't be read: it is damaged, and its reader failed; fetch or write it again",
         file.display()
     );
-    panics::blaming(told, || mswea_dataset::rows(file)).map_err(failure)
+    panics::blaming(told, || mswea_dataset::rows(file, budget)).map_err(failure)
 }
 
 fn failure(error: DatasetError) -> Failure {

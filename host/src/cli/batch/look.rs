@@ -9,8 +9,8 @@ use crate::cli::exit::ExitCode;
 use crate::cli::front::{CostSum, clock, dollars_text};
 use crate::cli::output::{self, Failure};
 use mswea_batch::{
-    BatchError, BatchReport, FolderState, Predictions, QueueLine, StatusLine, report_page,
-    resolved_ids, slurm_queue,
+    BatchError, BatchReport, FolderState, LostAttempts, Predictions, QueueLine, StatusLine,
+    report_page, resolved_ids, slurm_queue,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -123,6 +123,7 @@ pub fn report(args: &BatchReportArgs) -> Result<ExitCode, Failure> {
         report.resolved = Some(ids.by_ref().filter(|id| resolved.contains(*id)).count());
         evaluated = Some(resolved);
     }
+    report.lost = Some(LostAttempts::of(&args.look.dir, &state));
     if args.html {
         let name = args.look.dir.display().to_string();
         let page = report_page(&name, &state, evaluated.as_ref());
@@ -154,6 +155,20 @@ pub fn report(args: &BatchReportArgs) -> Result<ExitCode, Failure> {
             text,
             "{resolved} of {} instances are resolved ({part:.1} %)",
             report.instances
+        );
+    }
+    if let Some(lost) = report.lost.filter(|lost| lost.queries > 0) {
+        let cost = CostSum {
+            dollars: lost.cost,
+            count: lost.attempts,
+            unknown: lost.cost_unknown,
+        };
+        let _ = writeln!(
+            text,
+            "lost, and not in the sums: {} queries ({}) of {} attempts that ended without a result",
+            lost.queries,
+            cost.text(),
+            lost.attempts
         );
     }
     if report.total.cost_unknown > 0 {

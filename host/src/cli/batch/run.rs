@@ -17,7 +17,7 @@ use crate::cli::{limits, panics, signals};
 use mswea_batch::{
     BatchConfig, BatchEnd, BatchError, BatchFolder, BatchInstance, BatchJob, BatchLimits, BatchWhy,
     ExitStatuses, FieldTemplates, FrozenBatch, InstanceCourse, MachineFloor, Predictions, Redo,
-    ResultFiles, Selection, TaskCompletion, preflight, work,
+    ResultFiles, Selection, TaskCompletion, preflight, work, write_trajectory,
 };
 use mswea_config::Sources;
 use mswea_core::{Object, Stop};
@@ -182,6 +182,7 @@ pub(super) fn given(
         base_commit: args.base_commit_template.clone(),
         startup: None,
         swebench: args.swebench_images,
+        foreign: args.split.is_some(),
         ..FieldTemplates::default()
     };
     let file = args.instances.as_deref();
@@ -283,6 +284,9 @@ async fn opened(
     done.retain(|it| ids.contains(it.instance_id.as_str()));
     let failed_before = done.iter().filter(|it| it.has_failed()).count();
     let front = Arc::new(BatchFront::new(plan.run.display, left.len()));
+    for result in &done {
+        write_trajectory(&folder.path().join(&result.instance_id), result);
+    }
     let counts = (known.len() - left.len(), known.len());
     front.already(counts, &done, &results_place(plan));
     let watcher = match plan.files {

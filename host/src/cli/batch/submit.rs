@@ -9,7 +9,8 @@ use crate::cli::args::{BatchCancelArgs, BatchSubmitArgs, EngineName};
 use crate::cli::exit::ExitCode;
 use crate::cli::output::{self, Failure};
 use mswea_batch::{
-    BatchConfig, BatchFolder, FolderState, Redo, SlurmArray, check_slurm, shell_line, slurm_cancel,
+    BatchConfig, BatchFolder, FolderState, Redo, SlurmArray, check_slurm, check_slurm_ids,
+    shell_line, slurm_cancel,
 };
 use mswea_plugin_host::Cache;
 use mswea_session::Runtime;
@@ -79,6 +80,9 @@ pub fn submit(args: &BatchSubmitArgs) -> Result<ExitCode, Failure> {
             state.instances
         }
     };
+    if args.engine == EngineName::Slurm {
+        check_slurm_ids(&known).map_err(failure)?;
+    }
     let config = BatchConfig::load(&sources, &known).map_err(failure)?;
     let made = job(config, &batch.run, &batch.work, &runtime);
     let (_, frozen) = tokio.block_on(made)?;

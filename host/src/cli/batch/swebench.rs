@@ -106,6 +106,7 @@ fn takes_images(class: &str) -> bool {
 fn templates(rows: &[Object]) -> FieldTemplates {
     FieldTemplates {
         swebench: true,
+        foreign: true,
         columns: columns(rows),
         ..FieldTemplates::default()
     }

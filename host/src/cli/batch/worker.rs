@@ -107,7 +107,7 @@ async fn joined(
     front.already((all - missing, all), &state.results, &place);
     let (job, folder) = (Arc::new(job), Arc::new(folder));
     let working = work_claims(runtime, job, folder, plan, front.clone(), stop.clone());
-    let end = watched(working, &front).await;
+    let end = watched(working, &front, stop).await;
     let code = conclude(args, &front, &end);
     if !front::deliver(stop).await || front.take_output_error().is_some() {
         output::error("can't write to stdout; the results are in the directory of the batch");
@@ -116,7 +116,12 @@ async fn joined(
     Ok(code)
 }
 
-async fn watched(working: impl Future<Output = BatchEnd>, front: &BatchFront) -> BatchEnd {
+async fn watched(
+    working: impl Future<Output = BatchEnd>,
+    front: &BatchFront,
+    stop: &Stop,
+) -> BatchEnd {
+    let mut is_told = false;
     let mut working = std::pin::pin!(working);
     let begin = tokio::time::Instant::now() + NOW_AND_THEN;
     let mut ticks = tokio::time::interval_at(begin, NOW_AND_THEN);
@@ -124,6 +129,14 @@ async fn watched(working: impl Future<Output = BatchEnd>, front: &BatchFront) ->
     loop {
         tokio::select! {
             end = &mut working => return end,
+            // At once, because the engine may kill this process before its end.
+            () = stop.stopped(), if !is_told => {
+                is_told = true;
+                output::warning(match signals::was_warned() {
+                    true => "the time limit of this worker's job is near (SIGUSR1): it stops, and gives its instances back to other workers",
+                    false => "this worker was told to stop: it gives its instances back to other workers",
+                });
+            }
             _ = ticks.tick() => front.now_and_then(),
             _ = frames.tick(), if front.has_table() => front.draw(),
         }

@@ -134,6 +134,18 @@ fn chosen(settings: &SweBatchSettings) -> Result<Vec<SweInstance>, Failure> {
         InstanceSource::HuggingFace { name, split } => (split_items(name, split)?, false),
     };
     let all = instances_of(items, expert, deployment.as_ref())?;
+    let is_local = |it: &&SweInstance| {
+        let kind = it.tree.given("env.repo.type");
+        kind.and_then(GivenTree::text) == Some("local")
+    };
+    if !matches!(settings.source, InstanceSource::File(..))
+        && let Some(one) = all.iter().find(is_local)
+    {
+        return Err(Failure::usage(format!(
+            "the instance `{}` names a folder of this machine as its repository (`repo_name`), and a data set does not choose folders here: write the instances that you want into a file, and give it as `--instances.type=file --instances.path=FILE`",
+            mswea_text::harmless(&one.id)
+        )));
+    }
     let selection = Selection {
         filter: settings.filter.clone(),
         slice: settings.slice.clone(),

@@ -14,11 +14,11 @@ use memchr::{memchr, memchr2};
 
 /// Finds values in texts.
 #[derive(Clone)]
-pub(crate) struct SecretFinder(AhoCorasick);
+pub struct SecretFinder(AhoCorasick);
 
 impl SecretFinder {
     /// A finder for these values; none if there are no values.
-    pub(crate) fn new<'a>(values: impl IntoIterator<Item = &'a String>) -> Option<Self> {
+    pub fn new<'a>(values: impl IntoIterator<Item = &'a String>) -> Option<Self> {
         let values = values.into_iter();
         let patterns: Vec<String> = values.flat_map(|it| patterns(it)).collect();
         // This kind needs much less memory than the default for long values. It fails only for
@@ -29,7 +29,7 @@ impl SecretFinder {
     }
 
     /// The ranges of the values in a text, in order; overlapping ranges are merged.
-    pub(crate) fn find(&self, text: &str) -> Vec<Range<usize>> {
+    pub fn find(&self, text: &str) -> Vec<Range<usize>> {
         let found = self.search(text.as_bytes(), SPELLINGS);
         let whole =
             |it: Range<usize>| text.floor_char_boundary(it.start)..text.ceil_char_boundary(it.end);
