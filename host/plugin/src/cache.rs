@@ -1,19 +1,22 @@
-//! Compiled code of plugins that the binary does not carry, kept below the user's cache folder. The
-//! name is made of the plugin's content and everything that the code depends on (wasmtime's
-//! version, the engine's options, the machine), so an entry is never out of date.
+//! Compiled code of plugins that the binary does not carry, kept below the user's cache folder, or
+//! beside the program ([`beside`]). The name is made of the plugin's content and everything that
+//! the code depends on (wasmtime's version, the engine's options, the machine), so an entry is
+//! never out of date.
 //!
 //! The host runs this code as its own, and the model's commands may be able to write to the folder.
 //! So a file is used only if it carries a message authentication code made with a key that commands
 //! do not have ([`key`]), and it is read into memory first, because a mapped file can still be
 //! changed while its code runs.
 
+mod beside;
 mod key;
 
 use std::hash::{Hash, Hasher};
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
@@ -36,6 +39,8 @@ pub struct Cache {
     folder: PathBuf,
     /// Without a key, the cache is neither read nor written.
     key: Option<AuthenticationKey>,
+    /// Whether the folder is beside the program, so that files and owners are all that protects it.
+    is_beside: bool,
 }
 
 /// The record beside a compiled plugin.
@@ -65,16 +70,25 @@ pub fn user_cache_folder() -> Option<PathBuf> {
 
 impl Cache {
     /// The user's cache: `$XDG_CACHE_HOME/mswea-host/wasm`, else below `$HOME/.cache`; `None`
-    /// without either.
+    /// without either. Without a key it is the folder beside the program, if that is safe.
     pub fn of_user() -> Option<Self> {
-        let base = user_cache_folder()?;
         let key = match found() {
             CacheUse::Keyed(key) => Some(key),
             CacheUse::Trusting => Some(AuthenticationKey::public()),
+            CacheUse::Beside(folder, key) => {
+                return Some(Self {
+                    folder,
+                    key: Some(key),
+                    is_beside: true,
+                });
+            }
             CacheUse::None(_) => None,
         };
-        let folder = base.join("wasm");
-        Some(Self { folder, key })
+        Some(Self {
+            folder: user_cache_folder()?.join("wasm"),
+            key,
+            is_beside: false,
+        })
     }
 
     /// A cache in `folder`, for tests and callers who know that nobody else can write to it.
@@ -82,12 +96,24 @@ impl Cache {
         Self {
             folder,
             key: Some(AuthenticationKey::public()),
+            is_beside: false,
         }
     }
 
-    /// Whether this cache has a key and a folder.
+    /// Whether this process's code is kept: there is a key, and a folder to write to.
     pub fn keeps(&self) -> bool {
-        self.key.is_some()
+        let there = self.folder.ancestors().find(|above| above.exists());
+        let access = Access::WRITE_OK | Access::EXEC_OK;
+        self.key.is_some() && there.is_some_and(|it| rustix::fs::access(it, access).is_ok())
+    }
+
+    /// The permissions of the folder and of a file in it. Beside the program, other users may use the code
+    /// that, for example, root has made.
+    fn modes(&self) -> (u32, u32) {
+        match self.is_beside {
+            true => (0o755, 0o644),
+            false => (0o700, 0o600),
+        }
     }
 
     /// The cache's folder.
@@ -105,7 +131,11 @@ impl Cache {
             return None;
         }
         // All of the file is read before it is checked, since it may be changed at any time.
-        let file = regular_file::read(&path, LARGEST).ok()?;
+        let file = match self.is_beside {
+            true => beside::read(&path),
+            false => regular_file::read(&path, LARGEST),
+        };
+        let file = file.ok()?;
         let Some(code) = authentic(key, &name, &file) else {
             tracing::debug!(path = %path.display(), "the compiled plugin in the cache is damaged or was not written by this host: compiling it again");
             return None;
@@ -115,7 +145,8 @@ impl Cache {
         // that only programs of this user's login have; processes that the host starts do not have
         // it (see `key`). They are in this process's memory, where nothing changes them. wasmtime
         // checks version and options itself. With `MSWEA_PLUGIN_CACHE=trust` the user takes
-        // responsibility for the folder instead.
+        // responsibility for the folder instead. Beside the program, only those who can change the
+        // program itself can have written the file (see `beside`).
         match unsafe { Component::deserialize(engine, code) } {
             Ok(component) => Some(component),
             Err(error) => {
@@ -137,16 +168,29 @@ impl Cache {
             tracing::debug!(%error, folder = %self.folder.display(), "compiled plugin not cached");
             return None;
         }
-        self.tidy(plugin, digest, &path)
+        self.tidy(key, plugin, digest, &path)
     }
 
     /// Removes the code of the file's earlier content, and code that was authenticated in old
     /// logins.
-    fn tidy(&self, plugin: &str, digest: &str, written: &Path) -> Option<String> {
+    fn tidy(
+        &self,
+        key: &AuthenticationKey,
+        plugin: &str,
+        digest: &str,
+        written: &Path,
+    ) -> Option<String> {
         let files = std::fs::read_dir(&self.folder).ok()?;
+        let own = format!("-{}", key.id());
         let mut others = Vec::new();
         for path in files.filter_map(|file| Some(file.ok()?.path())) {
             let is_code = path.extension().is_some_and(|ext| ext == "cwasm");
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            // An earlier state of the program does not come back.
+            if self.is_beside && is_code && !stem.ends_with(&own) {
+                remove(&path);
+                continue;
+            }
             let entry = entry_of(&path).filter(|entry| is_code && entry.plugin == plugin);
             let modified = std::fs::metadata(&path).and_then(|meta| meta.modified());
             if let (Some(entry), Ok(modified)) = (entry, modified)
@@ -166,8 +210,7 @@ impl Cache {
                 before = Some(sha256.clone());
             }
             if is_other || (sha256 == digest && kept > KEYS) {
-                let _ = std::fs::remove_file(path.with_extension("json"));
-                let _ = std::fs::remove_file(&path);
+                remove(&path);
             }
         }
         before
@@ -184,7 +227,7 @@ impl Cache {
     ) -> anyhow::Result<()> {
         std::fs::DirBuilder::new()
             .recursive(true)
-            .mode(0o700)
+            .mode(self.modes().0)
             .create(&self.folder)?;
         anyhow::ensure!(self.trusted(), "the folder can be written by others");
         let entry = CacheEntry {
@@ -201,7 +244,10 @@ impl Cache {
     }
 
     fn write(&self, path: &Path, parts: &[&[u8]]) -> anyhow::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        let mode = std::fs::Permissions::from_mode(self.modes().1);
+        let mut file = tempfile::Builder::new()
+            .permissions(mode)
+            .tempfile_in(&self.folder)?;
         for part in parts {
             file.write_all(part)?;
         }
@@ -283,6 +329,12 @@ impl Cache {
     fn path(&self, key: &AuthenticationKey, name: &str) -> PathBuf {
         self.folder.join(format!("{name}-{}.cwasm", key.id()))
     }
+}
+
+/// Removes a plugin's code and its record.
+fn remove(code: &Path) {
+    let _ = std::fs::remove_file(code.with_extension("json"));
+    let _ = std::fs::remove_file(code);
 }
 
 /// The file name of a plugin's code for an engine.

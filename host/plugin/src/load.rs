@@ -12,7 +12,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::builtin::{self, Builtin};
-use super::cache::{self, Cache};
+use super::cache::Cache;
 use super::compile;
 use super::descriptor::Descriptor;
 use super::engine::{self, Shared};
@@ -25,6 +25,9 @@ use super::plugin::Plugin;
 use super::recognise::{check_bytes, check_imports, exports, kinds, mismatch, uncompiled};
 use super::schema::Schema;
 use super::started::{InstanceParts, StartFailure, Started};
+
+/// Compiling that takes longer is reported to the user.
+const SLOW: Duration = Duration::from_millis(300);
 
 /// Compiled code.
 struct Ready {
@@ -255,15 +258,29 @@ impl Loader {
         })
     }
 
-    /// Says, for the user, whether the next run finds the code that was compiled now.
-    pub fn next_time(&self) -> String {
-        match (&self.cache, cache::found()) {
-            (Some(cache), _) if cache.keeps() => "the next run takes it from the cache".to_owned(),
-            (Some(_), cache::CacheUse::None(why)) => format!(
-                "every run compiles it again: {why}, so the cache is not safe from the model's commands (`mswea-host doctor` says more)"
-            ),
-            _ => "every run compiles it again: there is no cache".to_owned(),
+    /// Says, for the user, that plugins were compiled since the last call, and whether the next run finds their
+    /// code; none if that took no time to speak of.
+    pub fn compiled(&self) -> Option<String> {
+        let loaded = self.loaded();
+        let all = loaded
+            .iter()
+            .filter_map(|plugin| Some((&plugin.name, plugin.take_compile_time()?)));
+        let all: Vec<(&Arc<str>, Duration)> = all.collect();
+        let took: Duration = all.iter().map(|(_, took)| *took).sum();
+        if took <= SLOW {
+            return None;
         }
+        let what = match &*all {
+            [(name, _)] => format!("plugin `{name}` was"),
+            all => format!("{} plugins were", all.len()),
+        };
+        let then = match &self.cache {
+            Some(cache) if cache.keeps() => "; the next start takes the code from the cache",
+            Some(_) => ", as at every start: there is no safe cache here (`mswea-host doctor`)",
+            None => ", as at every start without a cache",
+        };
+        let took = took.as_secs_f64();
+        Some(format!("{what} compiled in {took:.1} s{then}"))
     }
 
     fn turn(&self, digest: &str) -> Arc<tokio::sync::Mutex<()>> {

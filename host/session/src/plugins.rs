@@ -149,7 +149,11 @@ impl RoleSetup<'_> {
             report,
             steps: None,
         };
-        self.shadow(made).await
+        let made = self.shadow(made).await?;
+        if let Some(text) = self.runtime.loader().compiled() {
+            self.context.front.show(&Progress::Warning(&text));
+        }
+        Ok(made)
     }
 
     /// Chooses the model, and loads a plugin for each role.

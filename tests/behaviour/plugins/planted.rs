@@ -2,7 +2,9 @@
 //! command writes into the cache is not run.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use mswea_host::plugin::digest;
 use scripted_server::{Scenario, Server};
@@ -95,9 +97,7 @@ fn attacked(protected: bool, replay: bool) -> String {
     };
     fs::write(&evil_file, text).unwrap();
     let command = format!(
-        "cp {} {}; echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; grep -c compiled-plugins /proc/keys; cmp {} {} && echo planted",
-        evil_file.display(),
-        target.display(),
+        "cp '{0}' '{1}'; echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; grep -c compiled-plugins /proc/keys; cmp '{0}' '{1}' && echo planted",
         evil_file.display(),
         target.display(),
     );
@@ -152,9 +152,8 @@ fn planted_machine_code_is_not_run() {
     assert_eq!(compiled(cache.path()).len(), 2);
 }
 
-#[test]
-fn without_a_login_no_compiled_code_is_kept() {
-    // As in a cron job or a container, every process of the user can use this keyring.
+/// Gives this thread a keyring that every process of the user can use, as in a cron job or a container.
+fn without_a_login() {
     const JOIN_SESSION_KEYRING: libc::c_long = 1;
     const SETPERM: libc::c_long = 5;
     const THE_SESSION: libc::c_long = -3;
@@ -163,15 +162,120 @@ fn without_a_login_no_compiled_code_is_kept() {
         libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, 0);
         libc::syscall(libc::SYS_keyctl, SETPERM, THE_SESSION, 0x3f3f_0000);
     }
-    let host = || Host::new().env_remove("MSWEA_PLUGIN_CACHE").empty_cache();
+}
+
+/// A copy of the program in `folder`.
+fn program_in(folder: &Path) -> PathBuf {
+    let mode = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(folder).unwrap();
+    mode(folder);
+    let program = folder.join("mswea-host");
+    // Copied by another process: a descriptor of this one could be inherited by a child of another test while it
+    // is open for writing, and the program could not be run.
+    let mut copy = Command::new("cp");
+    copy.arg(env!("CARGO_BIN_EXE_mswea-host")).arg(&program);
+    assert!(copy.status().unwrap().success());
+    mode(&program);
+    program
+}
+
+#[test]
+fn without_a_login_no_compiled_code_is_kept() {
+    without_a_login();
+    let folder = tempfile::tempdir().unwrap();
+    let program = program_in(&folder.path().join("usr/bin"));
+    let host = || {
+        Host::new()
+            .program(&program)
+            .env_remove("MSWEA_PLUGIN_CACHE")
+            .empty_cache()
+    };
     let call = host().args(["plugin", "inspect", hostile().to_str().unwrap()]);
     let cache = call.home().join(".cache");
     let running = call.spawn();
     let run = running.wait().expect(0);
     assert!(compiled(&cache).is_empty(), "{run}");
+    let beside = fs::read_dir(folder.path().join("usr/bin")).unwrap();
+    assert_eq!(beside.count(), 1, "{run}");
     let run = host().arg("doctor").run();
     assert!(
         run.stdout.contains("are compiled in every run") && run.stdout.contains("--plugin FILE"),
         "{run}"
     );
+}
+
+/// Those who can write there can change the program itself.
+#[test]
+fn without_a_login_a_program_of_a_build_keeps_code_beside_itself() {
+    without_a_login();
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("target/debug");
+    let program = program_in(&profile);
+    fs::write(folder.path().join("target/CACHEDIR.TAG"), "").unwrap();
+    let inspect = || {
+        let host = Host::new()
+            .program(&program)
+            .env_remove("MSWEA_PLUGIN_CACHE")
+            .empty_cache();
+        let cache = host.home().join(".cache");
+        assert_eq!(name(host, hostile()), "hostile");
+        assert!(compiled(&cache).is_empty());
+    };
+    let kept = || {
+        let files = fs::read_dir(profile.join("plugin-code")).unwrap();
+        let files = files.map(|file| file.unwrap().path());
+        let mut files = files.filter(|path| path.extension().is_some_and(|it| it == "cwasm"));
+        let file = files.next().unwrap();
+        assert_eq!(files.next(), None);
+        let inode = fs::symlink_metadata(&file).unwrap().ino();
+        (file, inode)
+    };
+    inspect();
+    let first = kept();
+    inspect();
+    assert_eq!(kept(), first, "it was compiled again");
+    // What others may have written is not used, and replaced.
+    let file = &first.0;
+    let elsewhere = folder.path().join("code");
+    let is_root = rustix::process::geteuid().is_root();
+    let changes: [&dyn Fn(); 3] = [
+        &|| fs::set_permissions(file, fs::Permissions::from_mode(0o646)).unwrap(),
+        &|| {
+            fs::rename(file, &elsewhere).unwrap();
+            symlink(&elsewhere, file).unwrap();
+        },
+        &|| chown(file, is_root.then_some(12345), None).unwrap(),
+    ];
+    for change in &changes[..2 + usize::from(is_root)] {
+        let before = kept();
+        change();
+        inspect();
+        let now = kept();
+        assert!(now.0 == before.0 && now.1 != before.1, "{now:?}");
+    }
+    // Code in the folder of the first program is not that of one that was built anew.
+    let before = kept();
+    fs::rename(&program, profile.join("old")).unwrap();
+    program_in(&profile);
+    inspect();
+    assert_ne!(kept().0, before.0);
+    // Where others may write, nothing is used.
+    fs::remove_dir_all(profile.join("plugin-code")).unwrap();
+    fs::set_permissions(&profile, fs::Permissions::from_mode(0o777)).unwrap();
+    inspect();
+    assert!(!profile.join("plugin-code").exists());
+}
+
+#[test]
+fn one_line_says_what_was_compiled() {
+    let server = Server::start(Scenario::commands(&[
+        "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT",
+    ]));
+    let run = Host::new().server(&server).task("x");
+    let run = run.env("MSWEA_PLUGIN_CACHE", "off").run().expect(0);
+    let lines = run.stderr.lines().filter(|line| line.contains("compiled"));
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines.len(), 1, "{run}");
+    assert!(lines[0].contains(" plugins were compiled in "), "{run}");
+    assert!(lines[0].len() < 130, "{run}");
 }

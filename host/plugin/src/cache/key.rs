@@ -17,13 +17,16 @@
 //! --user`), can read the key; it can then control the user's shell as well.
 //!
 //! Without such a keyring (no login made one, or a container's filter forbids the calls) there is
-//! no key, and no compiled code is read from the disk.
+//! no key, and compiled code is read from nowhere but beside the program ([`beside`]).
 
 use std::ffi::CString;
 use std::io;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use sha2::{Digest as _, Sha256};
+
+use super::beside;
 
 /// The variable that chooses how the cache is used; see [`CacheUse`].
 pub const VARIABLE: &str = "MSWEA_PLUGIN_CACHE";
@@ -42,6 +45,9 @@ pub enum CacheUse {
     Keyed(AuthenticationKey),
     /// The user allows every process that can write to the cache to run code as the host.
     Trusting,
+    /// There is no key. Code is kept in this folder beside the program, where only those who can change the
+    /// program can write; the key is not secret, and stands for the program's present state.
+    Beside(PathBuf, AuthenticationKey),
     /// The cache is not used; the text is the reason.
     None(String),
 }
@@ -92,7 +98,10 @@ static USE: OnceLock<CacheUse> = OnceLock::new();
 pub fn withdraw() {
     let _ = USE.set(match take() {
         Ok(key) => wanted(CacheUse::Keyed(key)),
-        Err(why) => wanted(CacheUse::None(why)),
+        Err(why) => wanted(match beside::found() {
+            Some((folder, state)) => CacheUse::Beside(folder, AuthenticationKey(state)),
+            None => CacheUse::None(why),
+        }),
     });
 }
 

@@ -12,9 +12,6 @@ use super::RoleSetup;
 use crate::entries::{self, EntryMatch};
 use crate::{SetupError, origins};
 
-/// A compilation that takes longer is reported to the user.
-const SLOW: Duration = Duration::from_millis(300);
-
 /// A loaded plugin and its name in this run: the key of the `[plugins.NAME]` entry that identifies it
 /// (several entries may identify one plugin, with different configs), else the name in its descriptor.
 #[derive(Clone)]
@@ -88,7 +85,7 @@ impl RoleSetup<'_> {
             asked: None,
         };
         self.check_entry(&named)?;
-        self.report_load(&named);
+        report_change(&named);
         Ok(named)
     }
 
@@ -112,28 +109,6 @@ impl RoleSetup<'_> {
             self.context.front.show(&Progress::Warning(&text));
         }
         Ok(())
-    }
-
-    /// Reports a changed file, and a slow compilation.
-    fn report_load(&self, named: &NamedPlugin) {
-        if let Some(before) = &named.plugin.changed_from {
-            let short = |digest: &str| digest.get(..12).unwrap_or(digest).to_owned();
-            tracing::info!(
-                "plugin `{}` has changed since it was last used: sha256 {} is now {}",
-                named.name,
-                short(before),
-                short(&named.plugin.digest)
-            );
-        }
-        if let Some(took) = named.plugin.take_compile_time().filter(|took| *took > SLOW) {
-            let text = format!(
-                "plugin `{}` was compiled in {:.1} s; {}",
-                named.name,
-                took.as_secs_f64(),
-                self.runtime.loader().next_time()
-            );
-            self.context.front.show(&Progress::Warning(&text));
-        }
     }
 
     /// The entry of a plugin; none if it has no entry.
@@ -192,6 +167,19 @@ impl RoleSetup<'_> {
             _ => None,
         };
         SetupError::Plugin { error, origin }
+    }
+}
+
+/// Reports a changed file.
+fn report_change(named: &NamedPlugin) {
+    if let Some(before) = &named.plugin.changed_from {
+        let short = |digest: &str| digest.get(..12).unwrap_or(digest).to_owned();
+        tracing::info!(
+            "plugin `{}` has changed since it was last used: sha256 {} is now {}",
+            named.name,
+            short(before),
+            short(&named.plugin.digest)
+        );
     }
 }
 

@@ -204,6 +204,17 @@ pub(super) fn cache(folder: Option<&Path>, kept: &CacheUse) -> Probe {
             "start it in a login session whose PAM has `pam_keyinit`; or put their code into the program (`mswea-host ship OUTPUT --plugin FILE`); or, where you trust all commands, set `MSWEA_PLUGIN_CACHE=trust`",
         );
     }
+    if let CacheUse::Beside(folder, _) = kept {
+        return probe(
+            NAME,
+            ProbeState::Works,
+            format!(
+                "{}, beside the program: whoever can write there can change the program as well. Plugins of a program that is installed elsewhere are compiled in every run, unless it has their code (`mswea-host ship OUTPUT --plugin FILE`)",
+                folder.display()
+            ),
+            "",
+        );
+    }
     let Some(folder) = folder else {
         return probe(
             NAME,

@@ -38,9 +38,6 @@ pub fn run(command: &PluginCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A compilation that takes longer is reported to the user.
-const SLOW: std::time::Duration = std::time::Duration::from_millis(300);
-
 /// Loads a plugin by name or file.
 async fn load_with(loader: &Loader, spec: &str) -> Result<Arc<Plugin>, Failure> {
     let plugin = loader
@@ -68,9 +65,8 @@ fn load_from(spec: &str, source: Option<&Path>) -> Result<Arc<Plugin>, Failure> 
         loader = loader.lending(folder);
     }
     let plugin = output::runtime()?.block_on(load_with(&loader, spec))?;
-    if let Some(took) = plugin.take_compile_time().filter(|took| *took > SLOW) {
-        let (took, then) = (took.as_secs_f64(), loader.next_time());
-        output::note(&format!("compiled `{spec}` in {took:.1} s; {then}"));
+    if let Some(text) = loader.compiled() {
+        output::note(&text);
     }
     Ok(plugin)
 }
