@@ -254,7 +254,7 @@ fn a_start_up_command_that_fails_is_tried_again_in_a_new_environment() {
     let host = Host::new().file("i.jsonl", instances(2));
     let seen = host.dir().join("seen").display().to_string();
     let startup = format!(
-        "run.env_startup_command=echo begun >>steps; mkdir {seen}-{{{{ id }}}} || exit 0; echo no mirror; exit 3"
+        "run.env_startup_command=echo begun >>steps; mkdir '{seen}'-{{{{ id }}}} || exit 0; echo no mirror; exit 3"
     );
     let run = batch(host, &server, &["-c", &startup, "--retry-wait", "0"])
         .run()

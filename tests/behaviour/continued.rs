@@ -171,7 +171,7 @@ fn slow_clone(server: &Server) -> Run {
     let run = run.run().expect(3);
     let clone = run.dir.join("clone");
     let begun = run.dir.join("begun");
-    let slow = format!("touch {}; sleep 60; cat", begun.display());
+    let slow = format!("touch '{}'; sleep 60; cat", begun.display());
     for filter in ["filter.slow.clean", "filter.slow.smudge"] {
         git(&clone, &["config", filter, &slow]);
     }

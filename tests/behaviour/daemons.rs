@@ -41,7 +41,10 @@ struct OwnDaemon {
 impl OwnDaemon {
     /// Starts one; `disk` is the size of its disk (empty: that of the machine).
     fn start(disk: &str, flags: &str) -> Self {
-        let folder = tempfile::Builder::new().prefix("mswea-dockerd-").tempdir();
+        // The path of a socket has to be short, and this one is part of a URL.
+        let folder = tempfile::Builder::new()
+            .prefix("mswea-dockerd-")
+            .tempdir_in("/tmp");
         let folder = folder.unwrap();
         let script = Command::new("unshare")
             .args(["-m", "-n", "sh", "-c", SCRIPT, "sh"])

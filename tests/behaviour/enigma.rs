@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 
 use scripted_server::{Scenario, Server, Turn};
@@ -176,25 +176,16 @@ fn a_program_that_does_not_answer_is_interrupted() {
     );
 }
 
-/// An nc of Debian that greets, and answers each line.
-fn netcat() -> (u16, thread::JoinHandle<String>) {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
-    let mut nc = Command::new("nc");
-    nc.args(["-v", "-N", "-l", "127.0.0.1", &port.to_string()]);
-    nc.stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut nc = nc.spawn().unwrap();
-    let mut errors = BufReader::new(nc.stderr.take().unwrap());
-    // It says that it listens.
-    errors.read_line(&mut String::new()).unwrap();
+/// A server that greets its only client, and answers each line.
+fn greeter() -> (u16, thread::JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
     let answering = thread::spawn(move || {
-        let mut input = nc.stdin.take().unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        drop(listener);
         let mut heard = String::new();
-        input.write_all(b"welcome, name?\n").unwrap();
-        let mut lines = BufReader::new(nc.stdout.take().unwrap());
+        stream.write_all(b"welcome, name?\n").unwrap();
+        let mut lines = BufReader::new(stream.try_clone().unwrap());
         loop {
             let mut line = Vec::new();
             if lines.read_until(b'\n', &mut line).unwrap() == 0 {
@@ -202,12 +193,10 @@ fn netcat() -> (u16, thread::JoinHandle<String>) {
             }
             heard.push_str(&format!("{}\n", line.escape_ascii()));
             let answer = [b"you said ", &line[..], b"(nc) \xff\n"].concat();
-            if input.write_all(&answer).is_err() || line == b"bye\n" {
+            if stream.write_all(&answer).is_err() || line == b"bye\n" {
                 break;
             }
         }
-        drop(input);
-        nc.wait().unwrap();
         heard
     });
     (port, answering)
@@ -215,10 +204,7 @@ fn netcat() -> (u16, thread::JoinHandle<String>) {
 
 #[test]
 fn a_server_is_talked_to() {
-    if !Need::Netcat.is_met() {
-        return;
-    }
-    let (port, answering) = netcat();
+    let (port, answering) = greeter();
     let server = server(&[
         ("connect_sendline", json!({"line": "x"})),
         (

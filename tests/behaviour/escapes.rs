@@ -10,10 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
-
 use crate::host::Host;
-use crate::needs::Need;
+use crate::needs::{Need, outside_of_landlock};
 use crate::run::Run;
 use crate::story::commands;
 
@@ -31,21 +29,6 @@ fn output(run: &Run, index: usize) -> String {
         .as_str()
         .unwrap()
         .to_owned()
-}
-
-/// A folder that this user may write to and a sandboxed command may not.
-fn outside() -> TempDir {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let home = std::env::home_dir().unwrap_or_else(|| "/".into());
-    let below = if target.starts_with("/tmp") {
-        &home
-    } else {
-        target
-    };
-    tempfile::Builder::new()
-        .prefix("mswea-outside-")
-        .tempdir_in(below)
-        .unwrap()
 }
 
 /// A tmux server of this test, which ends with it.
@@ -84,17 +67,19 @@ fn appears(file: &Path) -> bool {
 
 #[test]
 fn landlock_hides_sockets_of_services() {
-    if !Need::Landlock.is_met() || !Need::Tmux.is_met() {
+    if !Need::Tmux.is_met() {
         return;
     }
+    let Some(outside) = outside_of_landlock() else {
+        return;
+    };
     // A socket's path has to be short.
     let short = tempfile::Builder::new()
         .prefix("m")
         .tempdir_in("/tmp")
         .unwrap();
-    let outside = outside();
     let tmux = Tmux::start(short.path());
-    let touch = |name: &str| format!("touch {}/{name}", outside.path().display());
+    let touch = |name: &str| format!("touch \"{}/{name}\"", outside.path().display());
     if let Some(tmux) = &tmux {
         assert!(tmux.call(&["run-shell", &touch("by-test")]));
         assert!(appears(&outside.path().join("by-test")));
@@ -163,16 +148,15 @@ fn landlock_hides_sockets_of_services() {
 
 #[test]
 fn landlock_allows_no_set_user_id_bits() {
-    if !Need::Landlock.is_met() {
+    let Some(outside) = outside_of_landlock() else {
         return;
-    }
-    let outside = outside();
+    };
     let file = outside.path().join("file");
     fs::write(&file, "#!/bin/sh\n").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     let shown = file.display();
     let server = commands(&[
-        &format!("chmod 4777 {shown}; echo $?"),
+        &format!("chmod 4777 '{shown}'; echo $?"),
         &format!("perl -e 'chmod(04755, \"{shown}\") or print \"$!\\n\"'"),
         "echo x > mine && chmod 755 mine && chmod g+s . && stat -c %a mine",
     ]);

@@ -76,7 +76,7 @@ fn trial(server: &Server, agent: &str, seconds: u32, arguments: &[&str]) -> Tria
         .env("OPENAI_BASE_URL", server.url())
         .env(
             "PLAIN_DOCKER_OPTIONS",
-            format!("{} --label {label}", libraries()),
+            format!("{} --label '{label}'", libraries()),
         )
         .timeout(Duration::from_secs(120))
         .run()
@@ -108,7 +108,7 @@ fn libraries() -> String {
     let shared = Path::new("/usr/lib/x86_64-linux-gnu");
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
     let mut options = format!(
-        "-v {}:/cache -e XDG_CACHE_HOME=/cache -e MSWEA_PLUGIN_CACHE=trust",
+        "-v '{}:/cache' -e XDG_CACHE_HOME=/cache -e MSWEA_PLUGIN_CACHE=trust",
         cache.display()
     );
     if shared.is_dir() {

@@ -94,6 +94,10 @@ impl Host {
             }
         }
         env.insert("LANG".into(), "C.UTF-8".into());
+        // The temporary folder may be in a repository, for example the clone.
+        if let Some(above) = root.path().parent() {
+            env.insert("GIT_CEILING_DIRECTORIES".into(), above.into());
+        }
         // Without a login session the cache is used only with `trust`.
         env.insert("MSWEA_PLUGIN_CACHE".into(), "trust".into());
         Self {

@@ -331,14 +331,14 @@ fn a_command_whose_folder_hangs_for_good_keeps_its_time_limit() {
     let (place, stall) = (host.dir().join("place"), host.dir().join("stall"));
     let daemon = tooling().join("fuse.py");
     let mount = format!(
-        "python3 {} {} {}",
+        "python3 \"{}\" \"{}\" \"{}\"",
         daemon.display(),
         place.display(),
         stall.display()
     );
     fs::create_dir(&place).unwrap();
     let server = turns([
-        Turn::commands(&[&format!("touch {}", stall.display())]),
+        Turn::commands(&[&format!("touch '{}'", stall.display())]),
         Turn::commands(&["touch never"]),
         Turn::fault(Fault::Silence),
     ]);

@@ -8,6 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+#[path = "outside.rs"]
+mod outside;
+
+use tempfile::TempDir;
+
 /// Something that a test needs on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
@@ -39,8 +44,8 @@ pub enum Need {
     Chromium,
     /// The debugger.
     Gdb,
-    /// A network program of Debian's, `netcat-openbsd`.
-    Netcat,
+    /// A folder that this user may write to and a sandboxed command may not.
+    Outside,
     /// Reads JSON in shells.
     Jq,
     /// Harbor's validator of ATIF, from the registry of Python.
@@ -68,7 +73,7 @@ impl Need {
             Self::Ray => "ray",
             Self::Chromium => "chromium",
             Self::Gdb => "gdb",
-            Self::Netcat => "nc",
+            Self::Outside => "outside",
             Self::Jq => "jq",
             Self::Harbor => "harbor",
             Self::HarborRun => "harbor-run",
@@ -101,7 +106,9 @@ impl Need {
             Self::Openssl => works("openssl", &["version"]),
             Self::Chromium => works("chromium", &["--version"]),
             Self::Gdb => works("gdb", &["--version"]).or_else(|| works("cc", &["--version"])),
-            Self::Netcat => works("nc", &["-h"]),
+            Self::Outside => outside::outside().is_none().then(|| {
+                "all folders that can be written to are temporary; `MSWEA_TEST_OUTSIDE` names another".to_owned()
+            }),
             Self::Jq => works("jq", &["--version"]),
             Self::Slurm => works(
                 "sh",
@@ -162,6 +169,12 @@ impl Need {
         drop(written);
         false
     }
+}
+
+/// A folder that this user may write to and a command in the sandbox `landlock` may not; none without either.
+pub fn outside_of_landlock() -> Option<TempDir> {
+    let met = Need::Landlock.is_met() && Need::Outside.is_met();
+    met.then(outside::outside).flatten()
 }
 
 /// Where the real Ray is installed.

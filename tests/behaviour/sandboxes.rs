@@ -3,14 +3,13 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use scripted_server::Turn;
 
 use crate::host::{Host, Signal};
-use crate::needs::Need;
+use crate::needs::{Need, outside_of_landlock};
 use crate::run::Run;
 use crate::story::{commands, git, turns};
 
@@ -41,26 +40,15 @@ fn no_folder(run: &Run) {
 
 #[test]
 fn landlock_keeps_writes_in_the_workspace() {
-    if !Need::Landlock.is_met() {
+    let Some(outside) = outside_of_landlock() else {
         return;
-    }
-    // The folder must not be below `/tmp`, where commands may write.
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let home = std::env::home_dir().unwrap_or_else(|| "/".into());
-    let outside = tempfile::Builder::new()
-        .prefix("mswea-outside-")
-        .tempdir_in(if target.starts_with("/tmp") {
-            &home
-        } else {
-            target
-        })
-        .unwrap();
+    };
     let allowed = outside.path().join("allowed");
     fs::create_dir(&allowed).unwrap();
     let place = outside.path().display();
     let server = commands(&[
         &format!(
-            "echo x > inside && cat inside; echo x > {place}/no; echo x > {place}/allowed/yes && echo allowed"
+            "echo x > inside && cat inside; echo x > '{place}/no'; echo x > '{place}/allowed/yes' && echo allowed"
         ),
         "(setsid sleep 601 &); echo y > $TMPDIR/t && echo temporary; echo z > /dev/null && echo null",
     ]);

@@ -295,7 +295,7 @@ fn run(path: &str) {
             text.replace(name, it)
         });
     let mut script = format!(
-        "exec 2>&1 </dev/null; set -ex\ngit init -q; echo one > a.txt; git add .; git commit -qm first\n\
+        "exec 2>&1 </dev/null; set -ex; IFS=$'\\n'\ngit init -q; echo one > a.txt; git add .; git commit -qm first\n\
          echo '*' > .git/info/exclude; echo 'fix it' | tee task.md > problem.txt\n{set_up}\n"
     );
     let ci = commands_of_ci();

@@ -23,7 +23,8 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// `is_patient`: nodes that answer late, because the machine is busy for a long time, are not given up.
     pub(crate) fn start(is_patient: bool) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        // Slurm takes no path with a space.
+        let folder = tempfile::tempdir_in("/tmp").unwrap();
         let extra = folder.path().join("extra.conf");
         let patience = "MessageTimeout=60\nBatchStartTimeout=120\nUnkillableStepTimeout=300\nKillWait=30\nSlurmdTimeout=120\n";
         fs::write(&extra, if is_patient { patience } else { "" }).unwrap();

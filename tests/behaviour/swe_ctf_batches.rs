@@ -96,7 +96,7 @@ fn challenges_of_a_batch_are_killed_and_begin_anew() {
     let go = host.dir().join("go");
     // The second one waits until the file is there.
     let wait = format!(
-        "if [ -e two.txt ] && [ ! -e {0} ]; then touch ../../../waits; sleep 600; fi; seq 60",
+        "if [ -e two.txt ] && [ ! -e '{0}' ]; then touch ../../../waits; sleep 600; fi; seq 60",
         go.display()
     );
     let bash = |command: &str| Turn::tool_call("bash", json!({ "command": command }));

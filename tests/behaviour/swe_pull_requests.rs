@@ -87,7 +87,7 @@ fn a_branch_is_only_pushed_to_the_repository_of_the_issue() {
 }
 
 /// Git that writes down its variables and arguments, and takes the bare repository for the server's.
-const LOGGED_GIT: &str = "echo \"<$GIT_CONFIG_KEY_0=$GIT_CONFIG_VALUE_0> $*\" >>LOG
+const LOGGED_GIT: &str = "echo \"<$GIT_CONFIG_KEY_0=$GIT_CONFIG_VALUE_0> $*\" >>'LOG'
 PATH=${PATH#*:}
 case $1 in
 -C) exec git \"$@\" ;;
@@ -211,8 +211,10 @@ fn the_name_of_a_branch_is_no_option_of_git() {
         &pushing.host.dir().join("repo"),
         &["remote", "set-url", "origin", &origin],
     );
-    let pushing =
-        pushing.with_program("git", "echo \"$*\" >>LOG\nPATH=${PATH#*:}\nexec git \"$@\"");
+    let pushing = pushing.with_program(
+        "git",
+        "echo \"$*\" >>'LOG'\nPATH=${PATH#*:}\nexec git \"$@\"",
+    );
     let (run, _, log) = pushing.run(&[]);
     let run = run.expect(0);
     assert!(run.stderr.contains("`git fetch` failed"), "{}", run.stderr);
@@ -231,7 +233,7 @@ fn ssh_asks_nothing_and_does_not_wait_for_ever() {
         ("GIT_SSH", "mine", "mine", false),
     ] {
         let pushing = Pushing::to("git@127.0.0.1:o/r.git", "main");
-        let pushing = pushing.with_program(program, "echo \"$*\" >>LOG\nexit 1");
+        let pushing = pushing.with_program(program, "echo \"$*\" >>'LOG'\nexit 1");
         let (run, _, log) = pushing.env(name, value).run(&[]);
         let run = run.expect(0);
         assert!(run.stderr.contains("`git fetch` failed"), "{}", run.stderr);

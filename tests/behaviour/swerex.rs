@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use scripted_server::{Scenario, Server, Turn};
 
 use crate::host::{Host, Running, Signal};
-use crate::needs::{Need, SWE_REX, tooling};
+use crate::needs::{Need, SWE_REX, outside_of_landlock, tooling};
 use crate::run::Run;
 
 const KEY: &str = "fedcba9876543210fedcba9876543210";
@@ -102,7 +102,7 @@ fn works_at(url: &str, there: &Path, session: bool) -> Run {
     let model = turns(&[
         "x=5; cd /tmp; echo $MINE",
         &format!(
-            "pwd >>{0}/log; echo ${{x-none}} $MINE >>{0}/log; printf 'a\\377b'",
+            "pwd >>'{0}/log'; echo ${{x-none}} $MINE >>'{0}/log'; printf 'a\\377b'",
             there.display()
         ),
         "echo out; sleep 30",
@@ -110,7 +110,7 @@ fn works_at(url: &str, there: &Path, session: bool) -> Run {
         "echo a; (",
         "head -c 300000 /dev/zero | tr '\\0' y",
         &format!(
-            "cd {}; echo after ${{x-none}} $MINE >>log; {SUBMIT}",
+            "cd '{}'; echo after ${{x-none}} $MINE >>log; {SUBMIT}",
             there.display()
         ),
     ]);
@@ -376,14 +376,16 @@ fn what_answers_nonsense_is_told() {
 
 #[test]
 fn a_sandbox_holds_for_files_of_the_server_too() {
-    if !Need::Landlock.is_met() {
+    let Some(outside) = outside_of_landlock() else {
         return;
-    }
+    };
     let (served, url) = serve(&["--landlock"]);
-    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = outside.path().join("x");
     let model = turns(&[
-        &format!("echo x >{0}; echo $? >log; cat {0}; true", file.display()),
+        &format!(
+            "echo x >'{0}'; echo $? >log; cat '{0}'; true",
+            file.display()
+        ),
         SUBMIT,
     ]);
     let run = at(&url, &model).run().expect(0);

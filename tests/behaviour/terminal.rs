@@ -75,13 +75,15 @@ impl Terminal {
             .concat(),
         );
         this.until("shell>");
-        this.keys(&[&format!("clear; . {}", file.display()), "Enter"]);
+        this.keys(&[&format!("clear; . '{}'", file.display()), "Enter"]);
         Some(this)
     }
 
     fn tmux(&self, args: &[&str]) -> String {
         let mut command = Command::new("tmux");
         command.arg("-S").arg(&self.socket).args(args);
+        // Its client prints only what the locale has.
+        command.env("LC_ALL", "C.UTF-8");
         let done = command.stdin(Stdio::null()).output().unwrap();
         assert!(done.status.success(), "tmux {args:?}: {done:?}");
         String::from_utf8_lossy(&done.stdout).into_owned()
@@ -130,7 +132,8 @@ impl Terminal {
         command
             .arg("-S")
             .arg(&self.socket)
-            .args(["load-buffer", "-"]);
+            .args(["load-buffer", "-"])
+            .env("LC_ALL", "C.UTF-8");
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         child
             .stdin
@@ -183,8 +186,13 @@ impl Terminal {
     /// Waits for the end of the program with this exit code.
     #[track_caller]
     pub fn ends(&self, code: i32) -> String {
-        let screen = self.until("exit code");
-        assert!(screen.contains(&format!("exit code {code}")), "{screen}");
+        // What the program shows may have the words "exit code", too.
+        let number = |screen: &str| {
+            let mut lines = screen.lines().rev();
+            lines.find_map(|line| line.rsplit_once("exit code ")?.1.parse::<i32>().ok())
+        };
+        let screen = self.until_so("the exit code", |screen| number(screen).is_some());
+        assert_eq!(number(&screen), Some(code), "{screen}");
         self.all()
     }
 

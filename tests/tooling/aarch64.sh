@@ -11,7 +11,7 @@
 set -eu
 
 cd "$(dirname "$0")/../.."
-server=$(realpath -e target/debug/scripted-server)
+server=$(realpath -e "${CARGO_TARGET_DIR:-target}/debug/scripted-server")
 program=${1:-$PWD/target/aarch64/mswea-host}
 [ $# -gt 0 ] || TARGET=aarch64-unknown-linux-musl TARGET_DIR=$PWD/target/aarch64 host/ship.sh "$program"
 program=$(realpath "$program")

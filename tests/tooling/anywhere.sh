@@ -85,7 +85,7 @@ cat >"$work/replies.json" <<'END'
 END
 # A plugin that the program has no machine code for: a built-in one with another digest.
 {
-	cat "$here/../../target/plugins/parsers/text_regex.wasm"
+	cat "${CARGO_TARGET_DIR:-$here/../../target}/plugins/parsers/text_regex.wasm"
 	printf '\000\004\003own'
 } >"$work/own.wasm"
 chmod -R a+rX "$work"

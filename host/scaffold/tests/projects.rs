@@ -264,7 +264,7 @@ fn the_target_of_rust_is_fetched_only_if_that_is_wanted() {
     for (name, script) in [
         ("cargo", "exit 1".to_owned()),
         ("rustc", "echo /nonexistent/lib".to_owned()),
-        ("rustup", format!(": > {}", at("asked").display())),
+        ("rustup", format!(": > '{}'", at("asked").display())),
     ] {
         let mut file = fs::File::create(at(name)).unwrap();
         writeln!(file, "#!/bin/sh\n{script}").unwrap();
@@ -299,7 +299,8 @@ fn the_sdk_and_the_example_in_c_pass_their_tests() {
         ("sdk/c/tests", &["test"][..]),
         ("examples/policy-c", &["test", "plugin"]),
     ] {
-        let out = tempfile::tempdir().unwrap();
+        // `make` takes no path with a space.
+        let out = tempfile::tempdir_in("/tmp").unwrap();
         let mut words = vec!["make".to_owned(), format!("BUILD={}", out.path().display())];
         words.extend(goals.iter().map(|&goal| goal.to_owned()));
         run(&root.join(folder), &words);

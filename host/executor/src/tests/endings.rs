@@ -199,7 +199,7 @@ async fn a_stop_interrupts() {
     let witness = folder.path().join("x");
     let output = executor
         .execute(
-            &Command::new(&format!("touch {}", witness.display())),
+            &Command::new(&format!("touch '{}'", witness.display())),
             &stop,
         )
         .await;
@@ -219,7 +219,7 @@ async fn leave_some(executor: &mut LocalExecutor, file: &Path) -> Vec<String> {
         // Without the mark, but in a known session.
         "env -i sh -c 'echo $$; exec sleep 100' &",
     ] {
-        run(executor, &format!("exec >>{path}; {command}")).await;
+        run(executor, &format!("exec >>'{path}'; {command}")).await;
     }
     let pids = pids(file, 4);
     assert!(pids.iter().all(|pid| lives(pid)), "{pids:?}");
@@ -254,7 +254,7 @@ async fn cleanup_asks_before_it_kills() {
     let mut executor = LocalExecutor::new(settings());
     let path = note.display();
     let command = format!(
-        "sh -c 'trap \"echo bye >>{path}; exit\" TERM; echo on >{path}; while :; do sleep 0.01; done' & :"
+        "note='{path}' sh -c 'trap \"echo bye >>\\\"$note\\\"; exit\" TERM; echo on >\"$note\"; while :; do sleep 0.01; done' & :"
     );
     run(&mut executor, &command).await;
     pids(&note, 1);
@@ -268,7 +268,7 @@ async fn a_panic_or_a_dropped_step_leaves_nothing() {
     let file = folder.path().join("pids");
     let mut executor = LocalExecutor::new(settings());
     let command = format!(
-        "echo $$ >{0}; setsid sleep 100 & echo $! >>{0}; wait",
+        "echo $$ >'{0}'; setsid sleep 100 & echo $! >>'{0}'; wait",
         file.display()
     );
     let step = tokio::time::timeout(Duration::from_millis(300), run(&mut executor, &command)).await;

@@ -11,7 +11,7 @@ use crate::{adopt_orphans, guard};
 fn program(folder: &Path) -> PathBuf {
     let path = folder.join("guard");
     let script = format!(
-        "#!/bin/sh\n[ \"$1\" = __guard ] || exit 9\necho $$ >>{}\nMSWEA_TEST_GUARD=$2 exec {} --exact --ignored --quiet {}::guard_body\n",
+        "#!/bin/sh\n[ \"$1\" = __guard ] || exit 9\necho $$ >>'{}'\nMSWEA_TEST_GUARD=$2 exec '{}' --exact --ignored --quiet {}::guard_body\n",
         folder.join("guards").display(),
         std::env::current_exe().unwrap().display(),
         module_path!().split_once("::").unwrap().1,
@@ -58,16 +58,16 @@ async fn host_body() {
     let pids = pids.display();
     run(
         &mut other,
-        &format!("setsid -f sh -c 'echo $$ >>{pids}; exec sleep 100'"),
+        &format!("setsid -f sh -c 'echo $$ >>\"{pids}\"; exec sleep 100'"),
     )
     .await;
-    run(&mut executor, &format!("sleep 100 & echo $! >>{pids}")).await;
+    run(&mut executor, &format!("sleep 100 & echo $! >>'{pids}'")).await;
     run(
         &mut executor,
-        &format!("(setsid sh -c 'trap \"\" TERM; echo $$ >>{pids}; sleep 100; :' &)"),
+        &format!("(setsid sh -c 'trap \"\" TERM; echo $$ >>\"{pids}\"; sleep 100; :' &)"),
     )
     .await;
-    run(&mut executor, &format!("echo $$ >>{pids}; sleep 100; :")).await;
+    run(&mut executor, &format!("echo $$ >>'{pids}'; sleep 100; :")).await;
 }
 
 #[tokio::test]
@@ -151,9 +151,9 @@ async fn bare_host_body() {
     let mut executor = guarded(&folder.join("guard"));
     let pids = folder.join("pids");
     let pids = pids.display();
-    let daemon = format!("(env -i setsid sh -c 'echo $$ >>{pids}; exec sleep 100' &)");
+    let daemon = format!("(env -i setsid sh -c 'echo $$ >>\"{pids}\"; exec sleep 100' &)");
     run(&mut executor, &daemon).await;
-    let command = format!("{daemon}; sleep 1; echo $$ >>{pids}; exec env -i sleep 100");
+    let command = format!("{daemon}; sleep 1; echo $$ >>'{pids}'; exec env -i sleep 100");
     run(&mut executor, &command).await;
 }
 

@@ -351,9 +351,9 @@ async fn noted(file: &Path, count: usize) -> Vec<String> {
 async fn whatever_a_program_does_it_ends() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pids");
-    let note = format!("echo $$ >>{}", file.display());
+    let note = format!("echo $$ >>'{}'", file.display());
     let daemon = format!(
-        "setsid sh -c 'echo $$ >>{}; sleep 60' >/dev/null 2>&1 &",
+        "setsid sh -c 'echo $$ >>\"{}\"; sleep 60' >/dev/null 2>&1 &",
         file.display()
     );
     let mut executor = LocalExecutor::new(settings());
@@ -472,7 +472,7 @@ async fn programs_end_with_the_environment() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pids");
     let command = format!(
-        "trap '' HUP INT TERM; echo $$ >>{}; while :; do sleep 1; done",
+        "trap '' HUP INT TERM; echo $$ >>'{}'; while :; do sleep 1; done",
         file.display()
     );
     // By the cleanup, also while an action has a shell, and without one.

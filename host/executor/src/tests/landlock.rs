@@ -50,17 +50,12 @@ fn sandboxed(network: bool) -> LocalSettings {
     }
 }
 
+#[path = "../../../../tests/behaviour/outside.rs"]
+mod elsewhere;
+
 /// A folder outside the temporary ones that this user may write to.
 fn outside() -> tempfile::TempDir {
-    let given = std::env::var_os("MSWEA_TEST_OUTSIDE").map(PathBuf::from);
-    let usual = ["/run", "/var/lib", "/root"].map(PathBuf::from);
-    given
-        .into_iter()
-        .chain(std::env::home_dir())
-        .chain(usual)
-        .filter(|path| !path.starts_with("/tmp") && !path.starts_with("/var/tmp"))
-        .find_map(|path| tempfile::tempdir_in(path).ok())
-        .expect("a folder to write to outside of `/tmp`")
+    elsewhere::outside().expect("`MSWEA_TEST_OUTSIDE` is to name a folder outside of `/tmp`")
 }
 
 async fn started(settings: LocalSettings) -> LocalExecutor {
@@ -214,7 +209,7 @@ async fn writes_stay_in() {
         text(&mut executor, "pwd").await.trim(),
         here.to_str().unwrap()
     );
-    let output = run(&mut executor, &format!("echo x >{}", at("new").display())).await;
+    let output = run(&mut executor, &format!("echo x >'{}'", at("new").display())).await;
     assert!(
         output.output.contains("Permission denied"),
         "{}",
@@ -233,7 +228,7 @@ async fn services_are_out_of_reach(networks: &[bool]) {
     let _hidden = UnixListener::bind_addr(&hidden).unwrap();
     let perl = |code: &str| {
         format!(
-            "perl -MSocket -e '{code}' {} {name}",
+            "perl -MSocket -e '{code}' '{}' {name}",
             folder.path().display()
         )
     };
@@ -479,7 +474,7 @@ async fn programs_that_stay_open_are_confined() {
     interactive::shells(&mut executor).await;
     interactive::loses_a_helper(&mut executor, true).await;
     let file = folder.path().join("file").display().to_string();
-    let command = format!("echo x >{file}; echo \"status $?\"");
+    let command = format!("echo x >'{file}'; echo \"status $?\"");
     interactive::open(&mut executor, "p", &command, Some((24, 80)))
         .await
         .unwrap();

@@ -6,7 +6,7 @@ use crate::adopt_orphans;
 /// Double fork, a session of its own, an empty environment.
 pub(super) fn daemon(file: &Path) -> String {
     let path = file.display();
-    format!("(env -i setsid sh -c 'echo $$ >>{path}; sleep 100; :' &)")
+    format!("(env -i setsid sh -c 'echo $$ >>\"{path}\"; sleep 100; :' &)")
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn inner_body() {
         ..settings()
     });
     let command = format!(
-        "setsid -f sh -c 'echo $$ $MSWEA_RUN_ID $MSWEA_ACTION >>{}; exec sleep 100'; sleep 0.2",
+        "setsid -f sh -c 'echo $$ $MSWEA_RUN_ID $MSWEA_ACTION >>\"{}\"; exec sleep 100'; sleep 0.2",
         Path::new(&file).display()
     );
     run(&mut inner, &command).await;
@@ -126,7 +126,7 @@ async fn an_outer_host_ends_what_an_inner_one_left() {
     let inner = in_its_own_process(module_path!(), "inner_body");
     let arguments: Vec<_> = inner.get_args().map(|arg| arg.to_str().unwrap()).collect();
     let command = format!(
-        "MSWEA_TEST_ROLE=inner_body MSWEA_TEST_FILE={} {} {}",
+        "MSWEA_TEST_ROLE=inner_body MSWEA_TEST_FILE='{}' '{}' {}",
         file.display(),
         inner.get_program().display(),
         arguments.join(" ")

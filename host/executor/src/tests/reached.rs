@@ -24,7 +24,8 @@ impl SshServer {
         if !needs::has("sshd", name, found.map_err(|error| error.to_string())) {
             return None;
         }
-        let folder = tempfile::tempdir().unwrap();
+        // The client's arguments are separated by spaces.
+        let folder = tempfile::tempdir_in("/tmp").unwrap();
         let at = |name: &str| folder.path().join(name).display().to_string();
         for key in ["host", "user"] {
             let made = Program::new("ssh-keygen")
@@ -268,7 +269,8 @@ async fn the_script_may_arrive_in_pieces() {
 /// A connection that ends is made again; a command that ran in it is ended, and that is told.
 #[tokio::test]
 async fn a_lost_connection_is_made_again() {
-    let folder = tempfile::tempdir().unwrap();
+    // Its name must have no space.
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
     let file = folder.path().join("client");
     // The commands' processes are not below the program, as behind `ssh`.
     let connect = format!(

@@ -179,11 +179,11 @@ async fn a_shell_that_can_not_be_interrupted_is_replaced() {
         let _ = std::fs::remove_file(&jobs);
         let mut executor = sharing();
         let job = format!(
-            "cd /usr; export X=1; sleep 61 & echo $! >>{}",
+            "cd /usr; export X=1; sleep 61 & echo $! >>'{}'",
             jobs.display()
         );
         run(&mut executor, &job).await;
-        let started = format!("sleep 60 & echo $! >>{}; {command}", jobs.display());
+        let started = format!("sleep 60 & echo $! >>'{}'; {command}", jobs.display());
         let output = run_within(&mut executor, &started, LIMIT).await;
         assert_eq!(
             extra(&output, "exception_type"),
@@ -211,7 +211,7 @@ async fn a_shell_that_can_not_be_interrupted_is_replaced() {
 async fn what_an_action_started_ends_with_it_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pids");
-    let note = format!("echo $! >>{}", file.display());
+    let note = format!("echo $! >>'{}'", file.display());
     let mut executor = sharing();
     run(
         &mut executor,
@@ -287,13 +287,13 @@ async fn the_end_of_the_run_ends_the_shell_and_all_it_started() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pids");
     let trap = folder.path().join("trap");
-    let note = format!("echo $! >>{}", file.display());
+    let note = format!("echo $! >>'{}'", file.display());
     for is_dropped in [false, true] {
         let _ = std::fs::remove_file(&file);
         let mut executor = sharing();
         let shell = pid_of(&mut executor).await;
         let command = format!(
-            "trap 'touch {}' EXIT; sleep 60 & {note}; (setsid env -i sleep 60 & {note}); nohup sleep 60 & {note}",
+            "trap 'touch \"{}\"' EXIT; sleep 60 & {note}; (setsid env -i sleep 60 & {note}); nohup sleep 60 & {note}",
             trap.display()
         );
         run(&mut executor, &command).await;
@@ -333,11 +333,11 @@ async fn no_secret_is_in_the_shell() {
 async fn without_its_helper_nothing_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pids");
-    let note = format!("echo $! >>{}", file.display());
+    let note = format!("echo $! >>'{}'", file.display());
     let mut executor = sharing();
     run(&mut executor, &format!("cd /usr; sleep 61 & {note}")).await;
     let command = format!(
-        "sleep 62 & {note}; kill -9 $PPID; sleep 63; touch {}/after",
+        "sleep 62 & {note}; kill -9 $PPID; sleep 63; touch '{}/after'",
         folder.path().display()
     );
     let output = run(&mut executor, &command).await;

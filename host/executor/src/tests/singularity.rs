@@ -12,7 +12,7 @@ use mswea_core::StopSource;
 /// a folder, unless it is told to fail; runs the command without a sandbox, but with the variables
 /// of `--env` and `SINGULARITYENV_` and, as for `--cleanenv`, few others.
 const SCRIPT: &str = r#"#!/bin/bash
-log=LOG
+log='LOG'
 { printf '%s\0' "$@"; echo; } >>"$log"
 verb=
 env=()

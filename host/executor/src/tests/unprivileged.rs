@@ -51,8 +51,8 @@ async fn sandboxes_need_no_root() {
             .any(|probe| probe.name == name && probe.state == ProbeState::Works)
     };
 
-    // A place that `nobody` can reach, unlike the build's folder and home folders.
-    let folder = tempfile::tempdir().unwrap();
+    // A place that `nobody` can reach, unlike the build's folder, home folders and perhaps `TMPDIR`.
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
     let open = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open.clone()).unwrap();
     let program = folder.path().join("program");

@@ -183,7 +183,7 @@ async fn a_server_that_was_started_anew_between_two_commands_is_used_as_before()
         .unwrap();
         tokio::time::sleep(Duration::from_millis(pause)).await;
         let count = served.folder.path().join("count");
-        let command = format!("echo x >>{}; echo next", count.display());
+        let command = format!("echo x >>'{}'; echo next", count.display());
         assert_eq!(text(&mut *executor, &command).await, "next\n");
         assert_eq!(std::fs::read_to_string(count).unwrap(), "x\n");
     }

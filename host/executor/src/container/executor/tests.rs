@@ -85,7 +85,7 @@ fn import_nosh() -> Result<(), String> {
     }
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let script = format!(
-        "set -e; cd {}; mkdir bin tmp; cp \"$(command -v bash-static)\" bin/bash; cp \"$(command -v busybox)\" bin/sleep; \
+        "set -e; cd '{}'; mkdir bin tmp; cp \"$(command -v bash-static)\" bin/bash; cp \"$(command -v busybox)\" bin/sleep; \
          tar -c . | docker import -c 'ENV PATH=/bin' - {NOSH}",
         folder.path().display()
     );

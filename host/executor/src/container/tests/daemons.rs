@@ -65,7 +65,8 @@ async fn proxy() -> Address {
 fn podman_service() -> Address {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = std::env::temp_dir().join(format!("mswea-engine-{}", std::process::id()));
+    // The path of a socket has to be short, and this one is part of a URL.
+    let folder = Path::new("/tmp").join(format!("mswea-engine-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let socket = folder.join("podman.sock");
     let answers = || std::os::unix::net::UnixStream::connect(&socket).is_ok();

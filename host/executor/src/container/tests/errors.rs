@@ -354,7 +354,7 @@ async fn a_wrapper_is_used_as_it_is() {
     let path = folder.path().join("mydocker");
     let log = folder.path().join("log");
     let script = format!(
-        "#!/bin/sh\necho \"$1\" >> {}\nexec docker \"$@\"\n",
+        "#!/bin/sh\necho \"$1\" >> '{}'\nexec docker \"$@\"\n",
         log.display()
     );
     executables::program(&path, script);

@@ -26,7 +26,7 @@ impl Registry {
             .unwrap()
             .port();
         let mut config = format!(
-            "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{addr: 127.0.0.1:{port}}}\n",
+            "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: '{}'}}}}\nhttp: {{addr: 127.0.0.1:{port}}}\n",
             at("data")
         );
         if guarded {
@@ -39,7 +39,7 @@ impl Registry {
             };
             std::fs::write(folder.path().join("users"), made.stdout).unwrap();
             config.push_str(&format!(
-                "auth: {{htpasswd: {{realm: test, path: {}}}}}\n",
+                "auth: {{htpasswd: {{realm: test, path: '{}'}}}}\n",
                 at("users")
             ));
         }
