@@ -99,7 +99,7 @@ fn a_run_works_at_another_machine_over_tls() {
     for session in [false, true] {
         let model = turns(&[
             "x=5; cd /",
-            "exec >>~/log; pwd; echo ${x-none}; env",
+            "{ pwd; echo ${x-none}; env; } >~/log",
             "cd; echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; head -n 2 log",
         ]);
         // The token in a variable, which no command sees, here or there.

@@ -50,7 +50,7 @@ fn landlock_keeps_writes_in_the_workspace() {
         &format!(
             "echo x > inside && cat inside; echo x > '{place}/no'; echo x > '{place}/allowed/yes' && echo allowed"
         ),
-        "(setsid sleep 601 &); echo y > $TMPDIR/t && echo temporary; echo z > /dev/null && echo null",
+        "(setsid sleep 601 &); echo y > \"$TMPDIR/t\" && echo temporary; echo z > /dev/null && echo null",
     ]);
     let run = Host::new()
         .server(&server)
