@@ -369,7 +369,7 @@ async fn nobody_body() {
     let mut executor = LocalExecutor::new(settings());
     let root = std::env::var("MSWEA_TEST_ROOT").unwrap();
     let command =
-        format!("{root} --reuid 0 --clear-groups sleep 3 & sleep 100 & echo $!; sleep 0.5");
+        format!("'{root}' --reuid 0 --clear-groups sleep 3 & sleep 100 & echo $!; sleep 0.5");
     let mine = run(&mut executor, &command).await.output;
     let left = executor.end_processes().await;
     assert!(left.len() == 1 && left[0].ends_with(" (sleep)"), "{left:?}");
