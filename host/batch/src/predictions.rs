@@ -40,7 +40,7 @@ impl Predictions {
     pub fn open(folder: &Path, model: &str) -> Result<Self, BatchError> {
         let path = folder.join("preds.json");
         let entries = match mswea_files::read(&path, LIMIT) {
-            Ok(text) => serde_json::from_slice(&text).map_err(|error| {
+            Ok(text) => mswea_text::read_json(&text).map_err(|error| {
                 BatchError::Refused(format!(
                     "`{}` has no predictions by instance: {error}; move it to another place, and it is made anew of the results",
                     path.display()

@@ -120,7 +120,7 @@ pub fn resolved_ids(path: &Path) -> Result<HashSet<String>, BatchError> {
             path.display()
         ))
     };
-    let value: Value = serde_json::from_slice(&text).map_err(|it| wrong(&it.to_string()))?;
+    let value: Value = mswea_text::read_json(&text).map_err(|it| wrong(&it.to_string()))?;
     let lists = ["resolved_ids", "resolved"].iter();
     let list = lists.filter_map(|key| value[*key].as_array()).next();
     let list = list.ok_or_else(|| wrong("there is no list `resolved_ids` in it"))?;

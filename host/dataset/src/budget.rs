@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::fmt;
 
+use mswea_text::MendedJson;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
@@ -58,9 +59,21 @@ impl RowBudget {
         self.take(NAME + text as u64)
     }
 
-    /// The value of a text in JSON.
+    /// The value of a text in JSON, also as Python writes it.
     pub(crate) fn json(&self, text: &str) -> Result<Value, serde_json::Error> {
-        let mut reader = serde_json::Deserializer::from_str(text);
+        let left = self.left.get();
+        self.strict_json(text.as_bytes())
+            .or_else(|error| match MendedJson::of(text.as_bytes()) {
+                None => Err(error),
+                Some(mended) => {
+                    self.left.set(left);
+                    self.strict_json(&mended.text)
+                }
+            })
+    }
+
+    fn strict_json(&self, text: &[u8]) -> Result<Value, serde_json::Error> {
+        let mut reader = serde_json::Deserializer::from_slice(text);
         let value = Counted(self).deserialize(&mut reader)?;
         reader.end()?;
         Ok(value)

@@ -149,6 +149,15 @@ mod tests {
             Ok(vec![r#"{"task":"t","instance_id":"a"}"#.to_owned()])
         );
         assert_eq!(read("a.jsonl", ""), Ok(vec![]));
+        // As Python writes it.
+        for (name, text) in [
+            ("a.jsonl", "\u{feff}{\"a\": NaN}\n{\"a\": -Infinity}\n"),
+            ("a.json", "\u{feff}[{\"a\": NaN}, {\"a\": Infinity}]"),
+            ("a", "{\"a\": NaN}\n{\"a\": Infinity}"),
+        ] {
+            let expected = vec![r#"{"a":null}"#.to_owned(); 2];
+            assert_eq!(read(name, text), Ok(expected), "{text}");
+        }
     }
 
     #[test]

@@ -209,7 +209,7 @@ impl Hub {
             }
             Err(error) => return Err(error),
         };
-        let listing: Result<RepoListing, _> = serde_json::from_slice(&answer);
+        let listing: Result<RepoListing, _> = mswea_text::read_json(&answer);
         let why = match listing {
             Ok(listing) if is_commit(&listing.sha) => {
                 let made = fs::create_dir_all(folder).map_err(DatasetError::io("make", folder));

@@ -13,7 +13,7 @@ use mswea_config::{Config, ModelChoice, resolve_model};
 use mswea_files as regular_file;
 use mswea_plugin_host::builtin;
 use mswea_run::journal;
-use mswea_run::journal::trajectory::{from_journal, replace_lone_surrogates};
+use mswea_run::journal::trajectory::from_journal;
 
 /// The name of the plugin.
 pub(super) const REPLAY: &str = "replay";
@@ -72,20 +72,14 @@ impl Replayed {
     }
 
     fn load(path: &Path) -> Result<Self, String> {
-        let mut bytes =
+        let bytes =
             regular_file::read(path, regular_file::RECORDS).map_err(|error| error.to_string())?;
         if is_journal(&bytes) {
             let log = journal::read_bytes(&bytes).map_err(|error| error.to_string())?;
             return Ok(Self::run(from_journal(&log.records)));
         }
-        let parsed = serde_json::from_slice(&bytes).or_else(|error| {
-            // Python writes lone surrogates unchanged.
-            match replace_lone_surrogates(&mut bytes) {
-                0 => Err(error),
-                _ => serde_json::from_slice(&bytes),
-            }
-        });
-        let value: Value = parsed.map_err(|error| format!("it is not JSON: {error}"))?;
+        let value: Value =
+            mswea_text::read_json(&bytes).map_err(|error| format!("it is not JSON: {error}"))?;
         if value.get("replies").is_some() {
             return Ok(Self::playing(value));
         }

@@ -86,7 +86,7 @@ fn foreign(path: &Path) -> Option<Value> {
         return None;
     }
     let bytes = mswea_files::read(path, mswea_files::RECORDS).ok()?;
-    serde_json::from_slice(&bytes)
+    mswea_text::read_json(&bytes)
         .ok()
         .filter(|value| is_atif(value) || is_sweagent(value))
 }

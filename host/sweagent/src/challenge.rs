@@ -178,7 +178,7 @@ pub(crate) fn read(path: &Path, at: &GivenAt) -> Result<ReadChallenge, SweAgentP
         line: line.max(1),
         column: column.max(1),
     };
-    let value: Value = serde_json::from_str(&text).map_err(|error| {
+    let value: Value = mswea_text::read_json(text.as_bytes()).map_err(|error| {
         let message = format!("the challenge is no JSON: {error}");
         let problem = SweAgentProblem::at(&inside(error.line(), error.column()), message);
         problem.hint("write one JSON object")

@@ -43,7 +43,7 @@ pub(crate) fn items(name: &str, text: &str) -> Result<Vec<GivenTree>, SweAgentEr
                 if line.trim().is_empty() {
                     continue;
                 }
-                match serde_json::from_str(line) {
+                match mswea_text::read_json(line.as_bytes()) {
                     Ok(value) => items.push(GivenTree::of_value(value, &place(index + 1, 1))),
                     Err(error) => {
                         let at = place(index + 1, error.column().max(1));
@@ -59,7 +59,7 @@ pub(crate) fn items(name: &str, text: &str) -> Result<Vec<GivenTree>, SweAgentEr
             }
         }
         Some("json") => {
-            let value: Value = serde_json::from_str(text).map_err(|error| {
+            let value: Value = mswea_text::read_json(text.as_bytes()).map_err(|error| {
                 let at = place(error.line().max(1), error.column().max(1));
                 let message = format!("the file is no JSON: {}", said(&error));
                 let hint = "it is a list of instances; a file with one instance per line is named `*.jsonl`";

@@ -34,7 +34,7 @@ pub fn recorded(path: &Path, updates: &[String]) -> Result<RecordedRun, SweAgent
         false => trajectory::read(path)?,
     };
     let mut config = match &read["replay_config"] {
-        Value::String(text) => serde_json::from_str(text).unwrap_or(Value::Null),
+        Value::String(text) => mswea_text::read_json(text.as_bytes()).unwrap_or(Value::Null),
         other => other.clone(),
     };
     check_maps(&config).map_err(|why| SweAgentProblem::new(format!("`{name}`: {why}")))?;

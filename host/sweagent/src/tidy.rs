@@ -237,7 +237,7 @@ pub fn demonstration(
         )
     });
     let config = match &read["replay_config"] {
-        Value::String(text) => serde_json::from_str(text).unwrap_or(Value::Null),
+        Value::String(text) => mswea_text::read_json(text.as_bytes()).unwrap_or(Value::Null),
         other => other.clone(),
     };
     let demo = json!({"history": items.collect::<Vec<_>>(), "replay_config": config});

@@ -416,7 +416,7 @@ pub(crate) fn text(path: &Path) -> Result<String, SweAgentProblem> {
 pub fn read(path: &Path) -> Result<Value, SweAgentProblem> {
     let name = path.display();
     let text = text(path)?;
-    let value: Value = serde_json::from_str(&text).map_err(|error| {
+    let value: Value = mswea_text::read_json(text.as_bytes()).map_err(|error| {
         SweAgentProblem::new(format!("`{name}` is no JSON: {error}"))
             .hint("a trajectory of SWE-agent is a file `*.traj`")
     })?;

@@ -189,7 +189,8 @@ impl ToolsExecutor {
     async fn complete_registry(&mut self, stop: &Stop) -> Result<(), ExecutorError> {
         let file = self.place.registry_file();
         let read = self.read_file(&file, stop).await;
-        let Ok(Value::Object(mut registry)) = serde_json::from_str(read.output.trim()) else {
+        let Ok(Value::Object(mut registry)) = mswea_text::read_json(read.output.trim().as_bytes())
+        else {
             return fail(with_tail(
                 format!(
                     "the registry `{file}` is no JSON object after the installation of the tools; correct the \

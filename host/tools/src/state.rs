@@ -48,7 +48,7 @@ pub fn read(output: &str, count: usize) -> Result<Object, String> {
     };
     let mut noise = None;
     for text in printed {
-        match serde_json::from_str(text.trim()) {
+        match mswea_text::read_json(text.trim().as_bytes()) {
             Ok(Value::Object(printed)) => state.extend(printed),
             _ if text.trim().is_empty() => {}
             _ => noise = noise.or(Some(text.trim())),
@@ -66,7 +66,7 @@ pub fn read(output: &str, count: usize) -> Result<Object, String> {
 
 fn object(text: &str) -> Result<Object, String> {
     let shown: String = text.chars().take(80).collect();
-    match serde_json::from_str(text) {
+    match mswea_text::read_json(text.as_bytes()) {
         Ok(Value::Object(state)) => Ok(state),
         Ok(_) => Err(format!("its file has no JSON object, but `{shown}`")),
         Err(error) => Err(format!("its file is no JSON ({error}): `{shown}`")),

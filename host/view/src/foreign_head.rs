@@ -7,7 +7,8 @@ use std::io::{BufReader, Read as _};
 
 use mswea_core::Usage;
 use mswea_export::from_iso;
-use mswea_run::journal::trajectory::{replace_lone_surrogates, usage_of};
+use mswea_run::journal::trajectory::usage_of;
+use mswea_text::MendedJson;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
@@ -73,11 +74,11 @@ impl ForeignHead {
         let read = file.read_to_end(&mut text);
         read.map_err(|error| error.to_string())?;
         let read = Self::of(serde_json::Deserializer::from_slice(&text));
-        // Python writes half a character as it is.
-        if read.is_broken() && replace_lone_surrogates(&mut text) > 0 {
-            return Self::of(serde_json::Deserializer::from_slice(&text)).finished();
+        let mended = read.is_broken().then(|| MendedJson::of(&text)).flatten();
+        match mended {
+            Some(mended) => Self::of(serde_json::Deserializer::from_slice(&mended.text)).finished(),
+            None => read.finished(),
         }
-        read.finished()
     }
 
     fn of<'de, R: serde_json::de::Read<'de>>(mut input: serde_json::Deserializer<R>) -> ReadHead {

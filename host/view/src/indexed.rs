@@ -9,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use mswea_export::{
     Conversation, ConversationStep, from_atif, from_records, from_sweagent, steps_of_history,
 };
-use mswea_run::journal::trajectory::{records_from_trajectory, replace_lone_surrogates};
+use mswea_run::journal::trajectory::records_from_trajectory;
+use mswea_text::read_json;
 use serde_json::{Map, Value};
 
 use crate::elements::{JsonScan, line_of, unescaped};
@@ -123,7 +124,7 @@ impl IndexedTrajectory {
                         };
                         let has_room = head.len() < MEMBERS && bytes_used <= bytes_left;
                         if (is_ending || value.len() <= HEAD && has_room)
-                            && let Ok(value) = parsed(bytes[value].to_vec())
+                            && let Ok(value) = read_json(&bytes[value])
                         {
                             bytes_left -= bytes_used;
                             head.insert(key, value);
@@ -222,7 +223,7 @@ impl IndexedTrajectory {
     /// # Errors
     /// A message if one of them is in no known form.
     pub(crate) fn conversation(&self, pages: Range<usize>) -> Result<Conversation, String> {
-        let list = |range| match parsed(format!("[{}]", self.text(range)).into_bytes()) {
+        let list = |range| match read_json(format!("[{}]", self.text(range)).as_bytes()) {
             Ok(Value::Array(list)) => Ok(list),
             Ok(_) => Ok(Vec::new()),
             Err(error) => Err(format!("this step is no JSON: {error}")),
@@ -273,16 +274,6 @@ pub(crate) fn has_twice(key: &str) -> String {
 /// Whether SWE-agent's cost of a run with replies is known. Its statistics may be all zero.
 pub(crate) fn is_told(cost: f64, calls: u64) -> bool {
     calls > 0 || cost > 0.0
-}
-
-fn parsed(mut text: Vec<u8>) -> serde_json::Result<Value> {
-    serde_json::from_slice(&text).or_else(|error| {
-        // Python writes half a character as it is.
-        match replace_lone_surrogates(&mut text) {
-            0 => Err(error),
-            _ => serde_json::from_slice(&text),
-        }
-    })
 }
 
 /// The bytes of each page of a list.

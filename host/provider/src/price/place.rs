@@ -76,8 +76,7 @@ pub fn update(file: &Path, table: &Path, source: &str) -> Result<Updated, PlaceE
         path: file.to_owned(),
         detail,
     };
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-    let prices = match serde_json::from_slice(text) {
+    let prices = match mswea_text::read_json(&bytes) {
         Ok(Value::Object(prices)) => prices,
         Ok(_) => return Err(none("it is JSON, but no object of models".to_owned())),
         Err(error) => return Err(none(format!("it is not JSON: {error}"))),

@@ -11,6 +11,7 @@ use super::entry::{self, EntryError};
 use super::names::PriceQuery;
 use super::tariff::Tariff;
 use mswea_files as regular_file;
+use mswea_text::MendedJson;
 
 /// Why a registry can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +75,15 @@ pub(super) fn find(
             return Err(RegistryError::Unreadable { path, source });
         }
     };
-    let entries = entries(&bytes).map_err(|source| RegistryError::NoJson {
+    let mended;
+    let read = match entries(&bytes) {
+        Ok(entries) => Ok(entries),
+        Err(error) => {
+            mended = MendedJson::of(&bytes);
+            mended.as_ref().map_or(Err(error), |it| entries(&it.text))
+        }
+    };
+    let entries = read.map_err(|source| RegistryError::NoJson {
         path: path.to_owned(),
         source,
     })?;
@@ -106,5 +115,5 @@ pub(super) fn find(
 /// The entries, each as its text: a registry may be as long as litellm's own file, and only one
 /// entry is needed.
 fn entries(bytes: &[u8]) -> Result<BTreeMap<String, &RawValue>, serde_json::Error> {
-    serde_json::from_slice(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
+    serde_json::from_slice(bytes)
 }

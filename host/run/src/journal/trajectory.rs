@@ -8,7 +8,6 @@ mod chat;
 mod events;
 mod glance;
 mod responses;
-mod surrogates;
 mod usage;
 mod write;
 
@@ -23,7 +22,6 @@ use mswea_core::Message;
 
 pub use events::{is_of_mini, is_trajectory, records_from_trajectory, totals};
 pub use glance::{TrajectoryOwner, owner};
-pub use surrogates::replace_lone_surrogates;
 pub use usage::usage_of;
 pub use write::{Target, TrajectoryError, to_string, write};
 

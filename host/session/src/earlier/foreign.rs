@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 
 use mswea_core::Event;
 use mswea_run::journal::Log;
-use mswea_run::journal::trajectory::{
-    FORMAT, is_trajectory, owner, records_from_trajectory, replace_lone_surrogates,
-};
+use mswea_run::journal::trajectory::{FORMAT, is_trajectory, owner, records_from_trajectory};
+use mswea_text::read_json;
 
 use super::{Earlier, EarlierError};
 use crate::files::trajectory_beside;
@@ -21,17 +20,7 @@ pub(super) fn read(path: &Path) -> Option<Value> {
         return None;
     }
     let bytes = mswea_files::read(path, mswea_files::RECORDS).ok()?;
-    parsed(bytes).ok().map(whole).filter(is_trajectory)
-}
-
-fn parsed(mut bytes: Vec<u8>) -> serde_json::Result<Value> {
-    serde_json::from_slice(&bytes).or_else(|error| {
-        // Python writes lone surrogates unchanged.
-        match replace_lone_surrogates(&mut bytes) {
-            0 => Err(error),
-            _ => serde_json::from_slice(&bytes),
-        }
-    })
+    read_json(&bytes).ok().map(whole).filter(is_trajectory)
 }
 
 /// The trajectory of which a file has only the list of messages.
@@ -46,8 +35,8 @@ fn whole(value: Value) -> Value {
 }
 
 /// Why the content of a file is no trajectory.
-fn fault(bytes: Vec<u8>) -> Option<String> {
-    let error = match parsed(bytes).map(whole) {
+fn fault(bytes: &[u8]) -> Option<String> {
+    let error = match read_json(bytes).map(whole) {
         Ok(value) if is_trajectory(&value) => return None,
         Ok(_) => {
             return Some(
@@ -148,7 +137,7 @@ mod tests {
             ("{}", Some("neither a trajectory")),
             ("[{\"role\": \"user\", \"content\": \"\\ud800\"}]", None),
         ] {
-            let told = fault(text.into());
+            let told = fault(text.as_bytes());
             assert_eq!(told.is_some(), expected.is_some(), "{told:?}");
             assert!(
                 told.unwrap_or_default()

@@ -14,25 +14,26 @@ use super::super::text::number;
 use super::{Left, Read, RecordedOutcome, Run, RunFileFormat, Step, lighten, raw_output};
 use mswea_core::{Action, Message, Object, Reply, Usage};
 use mswea_files as regular_file;
-use mswea_run::journal::trajectory::{messages_from_trajectory, replace_lone_surrogates};
+use mswea_run::journal::trajectory::messages_from_trajectory;
+use mswea_text::MendedJson;
 
 /// Reads a run, unless it is one of the `known` ones; also returns a warning about the file, if
 /// there is one.
 pub(super) fn read(path: &Path, name: &str, known: &HashSet<String>) -> Read {
-    let mut bytes = regular_file::read(path, regular_file::RECORDS)
+    let bytes = regular_file::read(path, regular_file::RECORDS)
         .map_err(|error| Left::Damaged(error.to_string()))?;
     let mut read = parse(&bytes, name, known);
     let mut note = None;
-    // Python writes lone surrogates, which no other reader accepts.
-    if matches!(&read, Err(Unread::Damaged(error)) if error.is_syntax()) {
-        let replaced = replace_lone_surrogates(&mut bytes);
-        if replaced > 0 {
-            read = parse(&bytes, name, known);
-            note = Some(format!(
+    if matches!(&read, Err(Unread::Damaged(error)) if error.is_syntax())
+        && let Some(mended) = MendedJson::of(&bytes)
+    {
+        read = parse(&mended.text, name, known);
+        note = (mended.halves > 0).then(|| {
+            format!(
                 "it has {} of half a character, read as U+FFFD",
-                number(replaced, "`\\u` escape")
-            ));
-        }
+                number(mended.halves, "`\\u` escape")
+            )
+        });
     }
     match read {
         Ok(run) => Ok((run, note)),
