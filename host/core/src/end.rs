@@ -168,9 +168,10 @@ fn next_failure(
         ErrorClass::BadRequest => ErrorClass::ContextWindowExceeded,
         ErrorClass::ContextWindowExceeded => ErrorClass::RateLimited,
         ErrorClass::RateLimited => ErrorClass::Overloaded,
-        // This class has two exit statuses.
-        ErrorClass::Overloaded if status.is_none() => {
-            return Some((ModelFailure::Reported(ErrorClass::Overloaded), Some(500)));
+        // This class has three exit statuses.
+        ErrorClass::Overloaded if status != Some(502) => {
+            let next = status.map_or(500, |_| 502);
+            return Some((ModelFailure::Reported(ErrorClass::Overloaded), Some(next)));
         }
         ErrorClass::Overloaded => ErrorClass::Timeout,
         ErrorClass::Timeout => ErrorClass::Network,
@@ -200,6 +201,7 @@ fn query_status(failure: &ModelFailure, status: Option<u16>) -> &'static str {
         ErrorClass::ContextWindowExceeded => "ContextWindowExceededError",
         ErrorClass::RateLimited => "RateLimitError",
         ErrorClass::Overloaded if status == Some(500) => "InternalServerError",
+        ErrorClass::Overloaded if status == Some(502) => "BadGatewayError",
         ErrorClass::Overloaded => "ServiceUnavailableError",
         ErrorClass::Timeout => "Timeout",
         ErrorClass::Network => "APIConnectionError",

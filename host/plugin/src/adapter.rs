@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 use super::bindings::adapter::exports::mswea::plugin::model_adapter as wit;
 use super::body_pieces::{self, AdapterExports};
@@ -115,12 +116,15 @@ impl WasmAdapter {
                     .map(convert::usage_in)
                     .transpose()
                     .map_err(|broken| plugin(self.instance.broken(broken, call)))?;
+                // An error may stand inside a response with another status.
+                let extra = error.extra.as_deref().map(serde_json::from_str::<Value>);
+                let status = extra.and_then(|extra| extra.ok()?.get("status")?.as_u64());
                 Err(ModelError {
                     class: ErrorClass::reported(bound(&error.class)).into(),
                     message: bound(&error.message),
                     retry_after: error.retry_after_ms.map(Duration::from_millis),
                     usage,
-                    status: None,
+                    status: status.and_then(|status| u16::try_from(status).ok()),
                 })
             }
         }

@@ -316,7 +316,7 @@ impl ModelAccess {
         let (first, has_ended) = self.read(adapter, &mut answer, context, so_far).await?;
         let finished: Result<AdapterNext, ModelError> = until_stopped(stop, adapter.finish()).await;
         let finished = finished.map_err(|mut error| {
-            error.status = Some(answer.status);
+            error.status = error.status.or(Some(answer.status));
             if error.retry_after.is_none() {
                 error.retry_after = retry::asked(&answer.headers, SystemTime::now());
             }

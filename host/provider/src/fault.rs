@@ -158,6 +158,13 @@ pub(super) fn on_send(
         return fault;
     }
     let cause = root_cause(error);
+    if error.is_builder() {
+        return RequestFault::new(
+            ErrorClass::BadRequest,
+            format!("the request to `{origin}` can't be made: {cause}"),
+        )
+        .lasting();
+    }
     if error.is_connect() {
         return on_connect(error, &cause, url, proxy, settings);
     }
@@ -221,15 +228,29 @@ fn on_connect(
         );
     }
     if error.is_dns() || chain(error).contains("dns error") {
-        return RequestFault::new(
+        let fault = RequestFault::new(
             ErrorClass::Network,
             format!(
                 "the host name in `{origin}` could not be resolved ({cause}): check `--base-url` \
                  and the network"
             ),
         );
+        // A name server has answered that there is no such name.
+        return match chain(error).contains("not known") {
+            true => fault.if_address_is_right(1),
+            false => fault,
+        };
     }
     match io_kind(error) {
+        Some(
+            io::ErrorKind::InvalidInput
+            | io::ErrorKind::Unsupported
+            | io::ErrorKind::PermissionDenied,
+        ) => RequestFault::new(
+            ErrorClass::Network,
+            format!("no connection can be made to `{origin}` ({cause}): check `--base-url`"),
+        )
+        .lasting(),
         Some(io::ErrorKind::ConnectionRefused) => {
             let fault = RequestFault::new(
                 ErrorClass::Network,
@@ -337,8 +358,15 @@ fn io_kind(error: &reqwest::Error) -> Option<io::ErrorKind> {
     find::<io::Error>(error).map(io::Error::kind)
 }
 
+/// Whether the connection was closed before any byte of a response had arrived.
+pub(super) fn is_unanswered(error: &reqwest::Error) -> bool {
+    !error.is_connect() && !error.is_timeout() && is_closed(error, &chain(error))
+}
+
 fn is_closed(error: &reqwest::Error, chain: &str) -> bool {
     chain.contains("closed before message completed")
+        || chain.contains("connection closed")
+        || chain.contains("operation was canceled")
         || matches!(
             io_kind(error),
             Some(

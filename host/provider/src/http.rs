@@ -21,6 +21,7 @@ use url::Url;
 
 use super::EnvironmentLookup;
 use super::coding::Decoder;
+use super::connections::{Noticed, noticing};
 use super::fault::{self, RequestFault, TimeoutPhase, origin};
 use super::outgoing;
 use super::pace::{Paces, ProviderPace};
@@ -30,6 +31,10 @@ use super::settings::{Limit, RequestSettings};
 use mswea_core::ErrorClass;
 
 const MAX_REDIRECTS: u32 = 5;
+
+/// How many connections that earlier requests have left open are tried for one request: each that
+/// fails is gone, so the next one is another one or a fresh one.
+const MAX_REUSED: u32 = 64;
 
 /// Chunks of a body are joined up to about this size.
 const MAX_JOINED: usize = 64 << 10;
@@ -124,21 +129,31 @@ impl Http {
         let setup = |message| RequestFault::new(ErrorClass::BadRequest, message).lasting();
         let proxy = proxy::for_url(&self.environment, url).map_err(setup)?;
         let client = self.client(url, proxy.as_ref(), settings).map_err(setup)?;
-        let mut builder = client
-            .request(request.method.clone(), url.clone())
-            .headers(request.headers.clone());
-        if !request.body.is_empty() || matches!(request.method, Method::POST | Method::PUT) {
-            builder = builder.body(outgoing::body(&request.body));
-        }
         let head = settings.first_byte_timeout.map(|limit| (limit, start));
         let due = Due::of(TimeoutPhase::Head, head, settings, start);
-        match tokio::time::timeout_at(due.at, builder.send()).await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => {
-                tracing::debug!(origin = %origin(url), cause = ?std::error::Error::source(&error), "request failed");
-                Err(fault::on_send(&error, url, proxy.as_ref(), settings))
+        let mut reused = 0;
+        loop {
+            let mut builder = client
+                .request(request.method.clone(), url.clone())
+                .headers(request.headers.clone());
+            if !request.body.is_empty() || matches!(request.method, Method::POST | Method::PUT) {
+                builder = builder.body(outgoing::body(&request.body));
             }
-            Err(_) => Err(due.fault(&origin(url))),
+            let sending = noticing(builder.send());
+            let Ok((sent, is_fresh)) = tokio::time::timeout_at(due.at, sending).await else {
+                return Err(due.fault(&origin(url)));
+            };
+            let error = match sent {
+                Ok(response) => return Ok(response),
+                Err(error) => error,
+            };
+            tracing::debug!(origin = %origin(url), is_fresh, cause = ?std::error::Error::source(&error), "request failed");
+            // A server closes a connection that is idle at any time, also while a request is on its
+            // way to it: that says nothing of the server.
+            if is_fresh || reused == MAX_REUSED || !fault::is_unanswered(&error) {
+                return Err(fault::on_send(&error, url, proxy.as_ref(), settings));
+            }
+            reused += 1;
         }
     }
 
@@ -183,7 +198,8 @@ impl Http {
             .tcp_keepalive_interval(Duration::from_secs(30))
             .tcp_keepalive_retries(3)
             // The module `proxy` chooses the proxy.
-            .no_proxy();
+            .no_proxy()
+            .connector_layer(Noticed);
         if let Some(proxy) = &key.proxy {
             let unusable = |_| format!("the proxy {} can't be used", proxy.shown());
             builder = builder.proxy(reqwest::Proxy::all(proxy.url.clone()).map_err(unusable)?);

@@ -9,6 +9,7 @@
 #![allow(clippy::result_large_err)]
 
 mod coding;
+mod connections;
 mod exchange;
 mod fault;
 mod grants;

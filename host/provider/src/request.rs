@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue as WireValue};
-use url::Url;
+use url::{Host, Url};
 
 use super::fault;
 use super::grants::Grants;
@@ -146,7 +146,16 @@ pub(super) fn prepare(
     })
 }
 
+/// The longest URL that the HTTP client sends.
+const LONGEST_URL: usize = 65_000;
+
 fn parse_url(text: &str) -> Result<Url, String> {
+    if text.len() > LONGEST_URL {
+        return Err(format!(
+            "its URL has {} bytes; at most {LONGEST_URL} are sent",
+            text.len()
+        ));
+    }
     // The message does not repeat the URL, because its query may hold a key.
     let url = Url::parse(text).map_err(|error| format!("its URL is malformed ({error})"))?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -154,6 +163,9 @@ fn parse_url(text: &str) -> Result<Url, String> {
             "its URL has the scheme `{}`; only `http` and `https` are sent",
             url.scheme()
         ));
+    }
+    if let Some(what) = unreachable(&url) {
+        return Err(format!("its URL leads nowhere: {what}"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(
@@ -163,6 +175,20 @@ fn parse_url(text: &str) -> Result<Url, String> {
         );
     }
     Ok(url)
+}
+
+/// Why no server can have this address, if none can: the query would fail again and again.
+fn unreachable(url: &Url) -> Option<&'static str> {
+    if url.port() == Some(0) {
+        return Some("no server listens at the port 0");
+    }
+    let Some(Host::Domain(name)) = url.host() else {
+        return None;
+    };
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let is_label = |label: &str| (1..=63).contains(&label.len());
+    (name.len() > 253 || !name.split('.').all(is_label))
+        .then_some("a host name has at most 253 bytes, and 1 to 63 between its dots")
 }
 
 fn secret(name: &str, secrets: &Secrets) -> Result<Secret, ModelError> {
@@ -224,6 +250,33 @@ mod tests {
                 a,
                 plain("x-a", "b"),
                 Some((BadRequest.into(), "not an HTTP method")),
+            ),
+            (
+                "POST",
+                "http://a.com:0/",
+                plain("x-a", "b"),
+                Some((
+                    BadRequest.into(),
+                    "leads nowhere: no server listens at the port 0",
+                )),
+            ),
+            (
+                "POST",
+                "http://a..com/",
+                plain("x-a", "b"),
+                Some((BadRequest.into(), "leads nowhere: a host name has at most")),
+            ),
+            (
+                "POST",
+                &format!("http://{}.com/", "a".repeat(64)),
+                plain("x-a", "b"),
+                Some((BadRequest.into(), "leads nowhere: a host name has at most")),
+            ),
+            (
+                "POST",
+                &format!("http://a.com/{}", "a".repeat(65_000)),
+                plain("x-a", "b"),
+                Some((BadRequest.into(), "its URL has 65013 bytes")),
             ),
             (
                 "CONNECT",

@@ -268,3 +268,35 @@ async fn plain_http_loads_no_certificates() {
     bench.environment = environment(&[("SSL_CERT_FILE", "/nonexistent")]);
     assert!(bench.query(&server.url).await.is_ok());
 }
+
+/// A server may close a connection that is idle at any time, also while a request is on its way.
+#[tokio::test]
+async fn a_request_on_a_connection_that_was_closed_is_sent_again_at_once() {
+    let closes = |answers: usize| {
+        Step::Custom(Box::new(move |mut stream: TcpStream| {
+            for _ in 0..answers {
+                read_request(&mut stream);
+                stream.write_all(format!("{OK}same").as_bytes()).unwrap();
+            }
+            read_request(&mut stream);
+        }))
+    };
+    let server = Server::start(vec![closes(1), closes(1), closes(1), closes(1)]);
+    let mut bench = Bench::new();
+    bench.settings.network_retries = 0;
+    let mut model = bench.model(&server.url);
+    let mut query = async || {
+        let change = Change::all(vec![Message::new("user", "hi")]);
+        model.query(change, &[], &bench.context()).await
+    };
+    for _ in 0..4 {
+        assert_eq!(query().await.unwrap().message.text(), "same");
+    }
+    assert!(bench.lines().iter().all(|line| !line.contains("retry")));
+
+    // A connection of its own that is closed counts.
+    let server = Server::start(vec![closes(0), closes(0)]);
+    bench.settings.network_retries = 1;
+    let error = bench.fails(&server.url).await;
+    assert!(error.message.contains("2 attempts"), "{error}");
+}
