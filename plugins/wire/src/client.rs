@@ -2,11 +2,14 @@
 
 use mswea_sdk::adapter::{Delta, ModelError, Next, Request};
 use mswea_sdk::body_pieces::Piece;
-use mswea_sdk::types::{Change, PluginError};
+use mswea_sdk::host::{self, Level};
+use mswea_sdk::types::{Change, PluginError, Reply, Tool, Usage};
 use serde_json::Value;
 
+use crate::amends::{Amend, Amends};
 use crate::exchange::Exchange;
 use crate::pieces::{Unchanged, Written};
+use crate::repair::repair;
 use crate::{Defaults, Encoded as _, Format, Report, Server, Table};
 
 /// An adapter of one wire format.
@@ -20,6 +23,15 @@ pub struct Client<F: Format> {
     held: Option<u64>,
     /// The body of the current query, if it is passed in pieces.
     written: Option<Written>,
+    /// The tools of the last query.
+    tools: Vec<Tool>,
+    /// The form that the server has asked for.
+    amends: Amends,
+    /// The reply of the current query whose calls are doubtful: it is asked for once again, without
+    /// a stream, and used if there is no other one.
+    doubtful: Option<Reply>,
+    /// What the answers of this query that are not used have cost.
+    spent: Option<Usage>,
 }
 
 impl<F: Format> Client<F> {
@@ -41,7 +53,10 @@ impl<F: Format> Client<F> {
 
     /// Makes an adapter of a format; logs which parameters are not sent as they were written.
     pub fn new(format: F) -> Self {
-        format.server().report.log();
+        let server = format.server();
+        server.report.log();
+        let amends = server.merge_user_messages.then_some(Amend::JoinUsers);
+        let amends = Amends::new(amends.into_iter().collect());
         Self {
             format,
             history: F::History::default(),
@@ -49,6 +64,10 @@ impl<F: Format> Client<F> {
             last: None,
             held: None,
             written: None,
+            tools: Vec::new(),
+            amends,
+            doubtful: None,
+            spent: None,
         }
     }
 
@@ -59,6 +78,11 @@ impl<F: Format> Client<F> {
     pub fn query(&mut self, change: &Change, request: &Request) -> Result<Next, ModelError> {
         self.exchange = None;
         self.written = None;
+        self.doubtful = None;
+        self.spent = None;
+        if self.tools != request.tools {
+            self.tools.clone_from(&request.tools);
+        }
         let held = self.held.take();
         self.history.apply(&self.format, change).map_err(|known| {
             ModelError::new(
@@ -74,7 +98,10 @@ impl<F: Format> Client<F> {
         let is_held = |(size, _): &(usize, usize)| held == Some(*size as u64);
         let unchanged = self.last.filter(is_held);
         let unchanged = unchanged.map(|(_, at)| Unchanged { at, len });
-        let written = self.format.write(&self.history, &request.tools, unchanged);
+        let written = match self.amends.is_empty() {
+            true => self.format.write(&self.history, &self.tools, unchanged),
+            false => self.amended(false).unwrap_or_default(),
+        };
         self.last = written.messages_at.map(|at| (written.size(), at));
         let body = match held {
             Some(_) => {
@@ -122,15 +149,101 @@ impl<F: Format> Client<F> {
                  report it",
             ));
         };
-        exchange
-            .finish(&self.format, self.history.count())
-            .map(Next::Reply)
+        let is_stream = exchange.is_stream();
+        match exchange.finish(&self.format, self.history.count()) {
+            Ok(mut reply) => {
+                let calls = &mut reply.message.tool_calls;
+                let is_doubtful = repair(calls, &self.tools, is_stream);
+                if is_doubtful && is_stream && self.doubtful.is_none() {
+                    return Ok(self.ask_whole(reply));
+                }
+                self.doubtful = None;
+                reply.usage = sum(self.spent.take(), reply.usage);
+                Ok(Next::Reply(reply))
+            }
+            Err(mut error) => {
+                self.spent = sum(self.spent.take(), error.usage.take());
+                if let Some(mut reply) = self.doubtful.take() {
+                    reply.usage = self.spent.take();
+                    return Ok(Next::Reply(reply));
+                }
+                if let Some(body) = self.learned(&error) {
+                    return Ok(Next::Send(self.format.server().request(body)));
+                }
+                error.usage = self.spent.take();
+                Err(error)
+            }
+        }
+    }
+
+    /// Asks for the answer once again, without a stream; replies if that is not possible.
+    fn ask_whole(&mut self, mut reply: Reply) -> Next {
+        let Some(written) = self.amended(true) else {
+            return Next::Reply(reply);
+        };
+        let host = self.format.server().host();
+        host::log(
+            Level::Warn,
+            &format!(
+                "`{host}` has garbled a call in its stream, so the answer is asked for once again \
+                 without one; with `model.stream = false` all are"
+            ),
+        );
+        self.spent = sum(self.spent.take(), reply.usage.take());
+        self.doubtful = Some(reply);
+        Next::Send(self.format.server().request(written.fresh))
+    }
+
+    /// The body in the form that a refusal asks for, if there is one that was not tried yet.
+    fn learned(&mut self, error: &ModelError) -> Option<Vec<u8>> {
+        if error.class != "bad-request" {
+            return None;
+        }
+        let body = self.format.body(&self.history, &self.tools);
+        let learned = self.amends.learn(&error.message, &body)?;
+        let host = self.format.server().host();
+        let note = learned.note();
+        host::log(
+            Level::Warn,
+            &format!("`{host}` has refused the form of the messages: from now on, {note}"),
+        );
+        self.amends.apply(&body, false)
+    }
+
+    /// The body in the form that the server has asked for; none if `whole` has no effect.
+    fn amended(&self, whole: bool) -> Option<Written> {
+        let body = self.format.body(&self.history, &self.tools);
+        let fresh = self.amends.apply(&body, whole)?;
+        Some(Written {
+            fresh,
+            ..Written::default()
+        })
     }
 
     /// The parameters that are not sent as they were written.
     pub fn report(&self) -> &Report {
         &self.format.server().report
     }
+}
+
+/// The usage of two answers.
+fn sum(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
+    let (Some(one), Some(other)) = (&one, &other) else {
+        return one.or(other);
+    };
+    Some(Usage {
+        input_tokens: one.input_tokens.saturating_add(other.input_tokens),
+        cache_read_tokens: one
+            .cache_read_tokens
+            .saturating_add(other.cache_read_tokens),
+        cache_write_tokens: one
+            .cache_write_tokens
+            .saturating_add(other.cache_write_tokens),
+        output_tokens: one.output_tokens.saturating_add(other.output_tokens),
+        reasoning_tokens: one.reasoning_tokens.saturating_add(other.reasoning_tokens),
+        cost: one.cost.zip(other.cost).map(|(one, other)| one + other),
+        extra: other.extra.clone(),
+    })
 }
 
 /// Implements the SDK's `Adapter` and `BodyPieces` for a struct with a `client` field.

@@ -24,24 +24,129 @@ const MAX_WORDS: usize = 1000;
 const MAX_SNIPPET: usize = 200;
 
 /// Phrases of servers for a conversation that is too long.
-const TOO_LONG: [&str; 13] = [
-    "maximum context length",
+const TOO_LONG: [&str; 48] = [
     "context window",
     "context length",
     "context limit",
     "context size",
+    "context_length",
+    "context_window",
+    "context overflow",
+    "exceed context",
+    "n_ctx",
+    "max_seq_len",
+    "max_model_len",
+    "maximum model length",
+    "maximum prompt length",
+    "maximum input length",
+    "max input length",
+    "maximum sequence length",
+    "maximum allowed length",
+    "exceeds max length",
+    "prompt exceeds",
+    "prompt length",
     "prompt is too long",
-    "input is too long",
     "prompt too long",
+    "prompt tokens too long",
+    "prompt token count",
+    "input is too long",
+    "input is too large",
+    "input too long",
+    "input token count",
+    "input length should be",
+    "input length exceeds",
+    "input tokens exceed",
+    "too many input tokens",
+    "too many tokens",
+    "too many total text bytes",
+    "string too long. expected a string",
+    "while limit is",
+    "request body too large",
     "reduce the length of the messages",
     "maximum number of tokens allowed",
     "exceeds the maximum number of tokens",
-    "longer than the maximum model length",
-    "too many total text bytes",
+    "exceeds the max number of tokens",
+    "exceeded model token limit",
+    "total tokens limit",
+    "max message tokens",
+    "tokens + `max_new_tokens` must be",
+    "`inputs` must have less than",
+    "上下文长度",
+    "超长",
 ];
 
-/// Phrases for an account without credit, sent with a status for something else.
-const NO_CREDIT: [&str; 3] = ["credit balance is too low", "usage limits", "spend limit"];
+/// Phrases for an account without credit, whatever the status: waiting does not help.
+const NO_CREDIT: [&str; 37] = [
+    "credit balance",
+    "insufficient balance",
+    "insufficient account balance",
+    "insufficient credit",
+    "insufficient fund",
+    "insufficient quota",
+    "insufficient user quota",
+    "insufficient_quota",
+    "balance is insufficient",
+    "balance insufficient",
+    "balance is not enough",
+    "balance not enough",
+    "balance is too low",
+    "balance too low",
+    "not enough balance",
+    "not enough credit",
+    "no balance",
+    "negative balance",
+    "out of credit",
+    "out of funds",
+    "run out of credit",
+    "no credits",
+    "credits exhausted",
+    "used all available credits",
+    "credit limit exceeded",
+    "monthly included credits",
+    "spending limit",
+    "spend limit",
+    "billing hard limit",
+    "quota is not enough",
+    "budget has been exceeded",
+    "in arrears",
+    "overdue payment",
+    "please recharge",
+    "余额不足",
+    "额度不足",
+    "欠费",
+];
+
+/// Phrases for the same that are sent with a refusal; a rate limit says them of its own period.
+const NO_CREDIT_IF_REFUSED: [&str; 1] = ["usage limits"];
+
+/// Codes and types for an account without credit.
+const NO_CREDIT_WORDS: [&str; 14] = [
+    "insufficient_quota",
+    "insufficient_user_quota",
+    "insufficient_balance",
+    "insufficient_balance_error",
+    "insufficient_credits",
+    "insufficient_funds",
+    "not_enough_balance",
+    "exceeded_current_quota_error",
+    "budget_exceeded",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "arrearage",
+    "accountoverdueerror",
+    "quota_not_enough",
+];
+
+/// Phrases of a server whose chat template has refused the messages: it would refuse them again,
+/// whatever the status.
+const TEMPLATE: [&str; 6] = [
+    "jinja",
+    "chat template",
+    "chat_template",
+    "templateerror",
+    "raise_exception",
+    "roles must alternate",
+];
 
 /// Phrases for an answer that a filter stopped.
 const FILTERED: [&str; 2] = ["content filtering policy", "content policy"];
@@ -84,6 +189,8 @@ impl Account {
             (Some(body), "code"),
             (Some(body), "type"),
             (inner, "code"),
+            (Some(error), "http_code"),
+            (Some(error), "status_code"),
         ] {
             match holder.and_then(|holder| holder.get(key)) {
                 Some(Value::String(word)) if !matches!(&**word, "" | "error") => {
@@ -102,8 +209,18 @@ impl Account {
             let mut numbers = account.words.iter().filter_map(|word| word.parse().ok());
             account.status = numbers.find(|status| (400..600).contains(status));
         }
-        for holder in [error, body] {
-            for key in ["message", "detail", "error_description", "errors", "error"] {
+        // MiniMax's own form.
+        let own = error.get("base_resp").unwrap_or(&Value::Null);
+        for holder in [error, body, own] {
+            let keys = [
+                "message",
+                "detail",
+                "error_description",
+                "errors",
+                "error",
+                "status_msg",
+            ];
+            for key in keys {
                 if account.message.is_empty() {
                     account.message = holder.get(key).map(words_of).unwrap_or_default();
                 }
@@ -164,13 +281,26 @@ impl Account {
         phrases.iter().any(|phrase| message.contains(phrase))
     }
 
+    /// Whether the account has no credit.
+    fn lacks_credit(&self, status: u16) -> bool {
+        let is_refused = matches!(status, 0..=299 | 400 | 422);
+        self.has_word(&NO_CREDIT_WORDS)
+            || self.says(&NO_CREDIT)
+            || is_refused && self.says(&NO_CREDIT_IF_REFUSED)
+    }
+
     fn class(&self, status: u16) -> &'static str {
         let limits_rate = status == 429;
+        // A parameter that is too long, and not the conversation.
+        let names_user = self.says(&["invalid 'user'"]);
         if self.has_word(&[
             "context_length_exceeded",
+            "context_window_exceeded",
             "exceed_context_size_error",
             "model_max_prompt_tokens_exceeded",
-        ]) || (!limits_rate && self.says(&TOO_LONG))
+            "tokens_limit_reached",
+            "prompt_too_long",
+        ]) || (!limits_rate && !names_user && self.says(&TOO_LONG))
         {
             return "context-window-exceeded";
         }
@@ -186,17 +316,13 @@ impl Account {
         {
             return "content-filtered";
         }
-        if self.has_word(&[
-            "insufficient_quota",
-            "billing_hard_limit_reached",
-            "billing_not_active",
-        ]) {
+        if self.lacks_credit(status) {
             return "permission";
+        }
+        if self.says(&TEMPLATE) {
+            return "bad-request";
         }
         let is_refused = matches!(status, 0..=299 | 400 | 422);
-        if is_refused && self.says(&NO_CREDIT) {
-            return "permission";
-        }
         if is_refused && self.says(&FILTERED) {
             return "content-filtered";
         }
@@ -222,7 +348,14 @@ impl Account {
             429 => "rate-limited",
             501 | 505 => "bad-request",
             300..=499 => "bad-request",
-            500..=599 => "overloaded",
+            // Some servers give every failure this status, also those that a retry would repeat.
+            500 => match self.class_by_words() {
+                Some(class @ ("authentication" | "permission" | "not-found" | "bad-request")) => {
+                    class
+                }
+                _ => "overloaded",
+            },
+            501..=599 => "overloaded",
             // No model's API uses these: the answer comes from another kind of server.
             100..=199 | 600.. => "malformed-response",
             // There is no status: an error inside a successful response. A server that breaks off
@@ -304,7 +437,7 @@ impl<F: Format> Context<'_, F> {
         if is_waiting(class) {
             error.retry_after_ms = self.headers.retry_after_ms(class == "rate-limited");
         }
-        error.extra = Some(self.extra(account).to_string());
+        error.extra = Some(self.extra(account, status).to_string());
         error
     }
 
@@ -312,7 +445,7 @@ impl<F: Format> Context<'_, F> {
     pub fn malformed(&self, what: &str) -> ModelError {
         let host = self.server().host();
         let mut error = ModelError::new("malformed-response", format!("`{host}` {what}"));
-        error.extra = Some(self.extra(&Account::default()).to_string());
+        error.extra = Some(self.extra(&Account::default(), self.status).to_string());
         error
     }
 
@@ -345,9 +478,16 @@ impl<F: Format> Context<'_, F> {
         ))
     }
 
-    fn extra(&self, account: &Account) -> Value {
+    /// `status` is that of the error, which may stand inside a successful response.
+    fn extra(&self, account: &Account, status: u16) -> Value {
+        let is_internal =
+            || account.has_word(&["server_error", "internal_server_error", "internal_error"]);
+        let status = match status {
+            200..=299 if is_internal() => 500,
+            status => status,
+        };
         let mut extra = Map::new();
-        extra.insert("status".to_owned(), json!(self.status));
+        extra.insert("status".to_owned(), json!(status));
         if let Some(code) = account.words.first() {
             extra.insert("code".to_owned(), json!(code));
         }
@@ -365,6 +505,7 @@ impl<F: Format> Context<'_, F> {
             url,
             api_key,
             auth_header,
+            secret_headers,
             ..
         } = self.server();
         let host = self.server().host();
@@ -395,10 +536,8 @@ impl<F: Format> Context<'_, F> {
             },
             ("permission", _)
                 if code == 402
-                    || account.says(&NO_CREDIT)
-                    || account.words.iter().any(|word| {
-                        word.starts_with("billing") || word == "insufficient_quota"
-                    }) =>
+                    || account.lacks_credit(code)
+                    || account.words.iter().any(|word| word.starts_with("billing")) =>
             {
                 format!(
                     "the account at `{host}` has no credit left ({status}): {said}; top it up or \
@@ -434,6 +573,14 @@ impl<F: Format> Context<'_, F> {
                 "`{host}` did not answer in time ({status}): {said}; try again, see that \
                  `model.stream` is on, or take a faster model"
             ),
+            // Gateways give a missing key this status.
+            ("overloaded", 500) if api_key.is_none() && secret_headers.is_empty() => format!(
+                "`{host}` failed ({status}): {said}; no key was sent: if the server requires one, name \
+                 the secret that holds it with `model.api_key_env`, else see its log, or try again later"
+            ),
+            ("overloaded", 500) => {
+                format!("`{host}` failed ({status}): {said}; see its log, or try again later")
+            }
             ("overloaded", _) => {
                 format!("`{host}` can't answer at the moment ({status}): {said}; try again later")
             }

@@ -319,7 +319,37 @@ fn every_failure_has_a_class_and_says_what_to_do() {
         assert!(times <= 1, "{}", error.message);
         assert!(!error.message.ends_with('.'), "{}", error.message);
         let extra: Value = serde_json::from_str(&error.extra.unwrap()).unwrap();
-        assert_eq!(extra["status"], *status);
+        // An error inside a successful response may have a status of its own.
+        match status {
+            200 => assert!(extra["status"].as_u64() >= Some(200), "{extra}"),
+            _ => assert_eq!(extra["status"], *status),
+        }
+    }
+}
+
+#[test]
+fn an_error_inside_a_stream_has_the_status_of_a_whole_one() {
+    for body in [
+        r#"{"error":{"message":"m","code":500}}"#,
+        r#"{"error":{"message":"m","type":"server_error"}}"#,
+        r#"{"error":{"message":"m","type":"invalid_request_error","code":500}}"#,
+        r#"{"error":{"message":"m","type":"authentication_error","code":500}}"#,
+    ] {
+        let whole = error(500, &[], body);
+        let streamed = error(200, &[], &format!("data: {body}\n\n"));
+        assert_eq!(whole.class, streamed.class, "{body}");
+        for error in [whole, streamed] {
+            let extra: Value = serde_json::from_str(&error.extra.unwrap()).unwrap();
+            assert_eq!(extra["status"], 500, "{body}");
+        }
+    }
+    for (word, class) in [
+        ("invalid_request_error", "bad-request"),
+        ("server_error", "overloaded"),
+        ("api_error", "overloaded"),
+    ] {
+        let body = format!(r#"{{"error":{{"message":"m","type":"{word}"}}}}"#);
+        assert_eq!(error(500, &[], &body).class, class, "{word}");
     }
 }
 
@@ -387,6 +417,17 @@ fn a_server_without_a_key_is_not_told_about_one() {
     assert!(error.message.contains("none was sent"), "{}", error.message);
     assert!(error.message.contains("`model.api_key_env`"));
     assert!(!error.message.contains("OPENAI_API_KEY"));
+
+    // A gateway that fails without one.
+    let mut exchange = crate::exchange::Exchange::<Chat>::new(500, Vec::new());
+    exchange.feed(br#"{"error": {"message": "oops"}}"#);
+    let error = exchange.finish(&chat, 0).unwrap_err();
+    assert!(
+        error.message.contains("no key was sent"),
+        "{}",
+        error.message
+    );
+    assert_eq!(error.class, "overloaded");
 }
 
 #[test]
@@ -418,5 +459,133 @@ fn half_a_character_is_read() {
         }
         let response: Value = serde_json::from_str(&reply.response.unwrap()).unwrap();
         assert!(response.to_string().contains("a\u{fffd}b"));
+    }
+}
+
+#[test]
+fn an_account_without_credit_is_no_rate_limit_and_no_overload() {
+    for (status, body) in [
+        (
+            500,
+            r#"{"type":"error","error":{"type":"api_error","message":"insufficient balance (1008)"}}"#,
+        ),
+        (
+            429,
+            r#"{"error":{"http_code":"429","message":"insufficient balance (1008)","type":"insufficient_balance_error"}}"#,
+        ),
+        (
+            200,
+            r#"{"base_resp":{"status_code":1008,"status_msg":"insufficient balance"},"choices":null}"#,
+        ),
+        (
+            200,
+            "data: {\"base_resp\":{\"status_code\":1008,\"status_msg\":\"insufficient balance\"}}\n\n",
+        ),
+        (
+            200,
+            "data: {\"error\":{\"code\":500,\"message\":\"insufficient balance\"}}\n\n",
+        ),
+        (
+            503,
+            r#"{"error":{"message":"Insufficient balance or no resource package. Please recharge.","code":"1113"}}"#,
+        ),
+        (
+            429,
+            r#"{"error":{"message":"Your account is suspended, please check your plan","type":"exceeded_current_quota_error"}}"#,
+        ),
+        (429, r#"{"error":{"message":"m","type":"budget_exceeded"}}"#),
+        (
+            403,
+            r#"{"code":30001,"message":"Sorry, your account balance is insufficient"}"#,
+        ),
+        (
+            429,
+            r#"{"error":"Your team has either used all available credits or reached its monthly spending limit."}"#,
+        ),
+        (
+            500,
+            r#"{"error":{"message":"You have exceeded your monthly included credits"}}"#,
+        ),
+        (
+            400,
+            r#"{"error":{"code":"Arrearage","message":"Access denied"}}"#,
+        ),
+        (502, "insufficient credits"),
+        (
+            500,
+            r#"{"error":{"message":"用户额度不足","code":"insufficient_user_quota"}}"#,
+        ),
+    ] {
+        let error = error(status, &[], body);
+        assert_eq!(error.class, "permission", "{body}: {}", error.message);
+        assert!(error.message.contains("no credit"), "{}", error.message);
+    }
+    // The free tier's limits, which end with the minute.
+    let quota = r#"{"error":{"message":"You exceeded your current quota, please check your plan and billing details","status":"RESOURCE_EXHAUSTED"}}"#;
+    assert_eq!(error(429, &[], quota).class, "rate-limited");
+}
+
+#[test]
+fn a_conversation_that_is_too_long_is_known_in_every_wording() {
+    for said in [
+        "the request exceeds the available context size. try increasing the context size",
+        "This model's maximum context length is 4096 tokens",
+        "Your input exceeds the context window of this model",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000",
+        "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+        "Please reduce the length of the messages or completion.",
+        "Your request exceeded model token limit: 131072",
+        "Prompt exceeds max length",
+        "Range of input length should be [1, 129024]",
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000",
+        "`inputs` must have less than 4095 tokens. Given: 5000",
+        "The decoder prompt (length 40000) is longer than the maximum model length of 32768.",
+        "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
+        "Requested tokens (5000) exceed context window of 4096",
+        "prompt token count of 70000 exceeds the limit of 64000",
+        "too many tokens: total number of tokens in the prompt cannot exceed 4081",
+        "the number of input tokens 5000 cannot exceed the total tokens limit 4096",
+        "Request body too large for gpt-4o model. Max size: 8000 tokens.",
+        "string too long. Expected a string with maximum length 1048576",
+        "Prompt length 5000 is greater than max_seq_len 4096",
+        "Input is too long for requested model.",
+        "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens",
+        "输入超长",
+        "Current length is 9000 while limit is 8192",
+    ] {
+        let body = json!({"error": {"message": said, "type": "invalid_request_error"}}).to_string();
+        let field = format!(
+            "error: {}\n\ndata: [DONE]\n\n",
+            json!({"code": 400, "message": said})
+        );
+        for (status, body) in [
+            (400, &body),
+            (500, &body),
+            (200, &field),
+            (200, &format!("data: {body}\n\n")),
+        ] {
+            let error = error(status, &[], body);
+            assert_eq!(error.class, "context-window-exceeded", "{status} {said}");
+            let start = said.split('.').next().unwrap_or_default();
+            assert!(error.message.contains(start), "{}", error.message);
+        }
+    }
+}
+
+#[test]
+fn an_exception_of_a_chat_template_is_no_overload() {
+    for said in [
+        "Error: Jinja Exception: After the optional system message, conversation roles must alternate user and assistant roles except for tool calls and results.",
+        "chat template: Conversation roles must alternate user/assistant/user/assistant/...",
+        "jinja2.exceptions.TemplateError: Only user and assistant roles are supported!",
+    ] {
+        let body = json!({"error": {"code": 500, "message": said, "type": "server_error"}});
+        for body in [body.to_string(), format!("data: {body}\n\n")] {
+            for status in [500, 200] {
+                assert_eq!(error(status, &[], &body).class, "bad-request", "{said}");
+            }
+        }
     }
 }

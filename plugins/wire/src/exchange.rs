@@ -8,7 +8,7 @@ use mswea_sdk::types::Reply;
 use serde_json::Value;
 
 use crate::errors::Context;
-use crate::json::whole_characters;
+use crate::json::mended;
 use crate::thinking::{self, Shown};
 use crate::{Assembly, Format};
 
@@ -51,7 +51,7 @@ impl<F: Format> Exchange<F> {
         let mut deltas = Vec::new();
         let assembly = &mut self.assembly;
         self.body.feed(bytes, &mut |event| {
-            assembly.take(&mended(event), &mut deltas)
+            assembly.take(&mended_event(event), &mut deltas)
         });
         let reached = self.reached();
         let mut deltas = self.shown.pass(deltas, reached > Said::Nothing);
@@ -78,6 +78,11 @@ impl<F: Format> Exchange<F> {
         }
     }
 
+    /// Whether the response is a stream.
+    pub fn is_stream(&self) -> bool {
+        self.body.is_stream()
+    }
+
     /// Parses the complete response.
     ///
     /// # Errors
@@ -94,7 +99,7 @@ impl<F: Format> Exchange<F> {
     fn parse(mut self, format: &F, history_len: usize) -> Result<Reply, ModelError> {
         let assembly = &mut self.assembly;
         self.body
-            .finish(&mut |event| assembly.take(&mended(event), &mut Vec::new()));
+            .finish(&mut |event| assembly.take(&mended_event(event), &mut Vec::new()));
         let context = Context {
             format,
             status: self.status,
@@ -106,7 +111,7 @@ impl<F: Format> Exchange<F> {
         if self.body.is_stream() {
             return stream_reply(&context, self.assembly, &self.body, history_len);
         }
-        let text = whole_characters(String::from_utf8_lossy(self.body.bytes()));
+        let text = mended(String::from_utf8_lossy(self.body.bytes()));
         if !(200..300).contains(&self.status) {
             return Err(match serde_json::from_str::<Value>(&text) {
                 Ok(body) => context.refused_in_json(&body, &Value::Null),
@@ -117,8 +122,8 @@ impl<F: Format> Exchange<F> {
     }
 }
 
-fn mended(mut event: Event) -> Event {
-    event.data = whole_characters(Cow::Owned(event.data)).into_owned();
+fn mended_event(mut event: Event) -> Event {
+    event.data = mended(Cow::Owned(event.data)).into_owned();
     event
 }
 

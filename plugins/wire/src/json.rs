@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr;
+use memchr::{memchr, memchr2, memmem};
 use mswea_sdk::adapter::Delta;
 use serde_json::{Map, Value};
 
@@ -132,9 +132,60 @@ pub fn parse_or_string(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
-/// A server's JSON text, with `\ufffd` in place of each escape of half a surrogate pair. Python
-/// reads and writes `\ud800`; Rust's texts can't hold it.
-pub fn whole_characters(text: Cow<'_, str>) -> Cow<'_, str> {
+/// A server's JSON text as the standard has it: with `\ufffd` in place of each escape of half a
+/// surrogate pair, and with null in place of `NaN` and `Infinity`. Python reads and writes all of
+/// them; here no text can hold the first, and no value the others.
+pub fn mended(text: Cow<'_, str>) -> Cow<'_, str> {
+    let text = whole_characters(text);
+    let has = |word: &str| memmem::find(text.as_bytes(), word.as_bytes()).is_some();
+    match has("NaN") || has("Infinity") {
+        true => Cow::Owned(without_words(&text)),
+        false => text,
+    }
+}
+
+/// The text with null in place of the words for numbers that JSON does not have.
+fn without_words(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    // Between quotes the words are text.
+    while let Some(at) = rest.find(['"', 'N', 'I', '-']) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let end = match rest.strip_prefix('"') {
+            Some(inside) => 1 + end_of_text(inside.as_bytes()),
+            None => match ["NaN", "Infinity", "-Infinity"]
+                .into_iter()
+                .find(|word| rest.starts_with(word))
+            {
+                Some(word) => {
+                    out.push_str("null");
+                    rest = &rest[word.len()..];
+                    continue;
+                }
+                None => 1,
+            },
+        };
+        out.push_str(&rest[..end]);
+        rest = &rest[end..];
+    }
+    out + rest
+}
+
+/// The position after the quote that ends a text.
+fn end_of_text(text: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(next) = memchr2(b'"', b'\\', &text[at..]) {
+        at += next;
+        if text[at] == b'"' {
+            return at + 1;
+        }
+        at = text.len().min(at + 2);
+    }
+    text.len()
+}
+
+fn whole_characters(text: Cow<'_, str>) -> Cow<'_, str> {
     let halves = halves(text.as_bytes());
     if halves.is_empty() {
         return text;
@@ -226,6 +277,25 @@ pub fn show(deltas: &mut Vec<Delta>, kind: &str, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_that_json_does_not_have_are_null() {
+        for (text, expected) in [
+            (
+                r#"{"a":NaN,"b":[-Infinity, Infinity]}"#,
+                r#"{"a":null,"b":[null, null]}"#,
+            ),
+            (
+                r#"["NaN", "\"NaN", "é\\", NaN, -1]"#,
+                r#"["NaN", "\"NaN", "é\\", null, -1]"#,
+            ),
+            ("[1, \"NaN", "[1, \"NaN"),
+            ("[\"NaN\\", "[\"NaN\\"),
+            ("[Nothing, Info]", "[Nothing, Info]"),
+        ] {
+            assert_eq!(mended(Cow::Borrowed(text)), expected);
+        }
+    }
 
     #[test]
     fn halves_of_characters_are_replaced() {

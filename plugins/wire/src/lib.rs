@@ -7,6 +7,7 @@
 // `ModelError` is a record of the contract, so its size is given.
 #![allow(clippy::result_large_err)]
 
+mod amends;
 mod calls;
 pub mod chat;
 mod client;
@@ -20,6 +21,7 @@ pub mod marks;
 mod models;
 mod params;
 pub mod pieces;
+pub mod repair;
 pub mod responses;
 
 mod server;

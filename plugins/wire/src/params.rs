@@ -62,7 +62,7 @@ pub struct Foreign {
 }
 
 /// Settings of litellm's client, and this host's settings in their place.
-const CLIENT: [(&str, &str); 13] = [
+const CLIENT: [(&str, &str); 11] = [
     ("timeout", "set `model.total_timeout` instead"),
     ("request_timeout", "set `model.total_timeout` instead"),
     ("stream_timeout", "set `model.idle_timeout` instead"),
@@ -79,14 +79,6 @@ const CLIENT: [(&str, &str); 13] = [
     ("cache", "answers are not cached"),
     ("caching", "answers are not cached"),
     ("fallbacks", "there is one model per run"),
-    (
-        "input_cost_per_token",
-        "set `model.price` for a model that has no known one",
-    ),
-    (
-        "output_cost_per_token",
-        "set `model.price` for a model that has no known one",
-    ),
     ("model_info", "set `model.price` for a model's price"),
 ];
 

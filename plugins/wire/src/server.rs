@@ -94,6 +94,8 @@ pub struct Server {
     pub secret_headers: Vec<(String, String)>,
     /// Whether streaming is requested (`model_kwargs` may set it too).
     pub stream: bool,
+    /// Whether messages of the user that follow one another are sent as one.
+    pub merge_user_messages: bool,
     /// Further keys of the body.
     pub model_kwargs: Map<String, Value>,
     /// Whether parameters that the model does not accept are left out.
@@ -159,6 +161,11 @@ const SCHEMA: &str = r#"{
       "type": "boolean",
       "default": true,
       "description": "Ask for the answer piece by piece, so that it can be shown as it arrives."
+    },
+    "merge_user_messages": {
+      "type": "boolean",
+      "default": false,
+      "description": "Send messages of the user that follow one another as one. Done in any case once the server has said that it wants alternating roles."
     },
     "model_kwargs": {
       "type": "object",
@@ -272,6 +279,7 @@ impl Server {
             auth_prefix,
             secret_headers,
             stream,
+            merge_user_messages: table.take("merge_user_messages")?.unwrap_or(false),
             model_kwargs,
             drop_params,
             extra_body,

@@ -44,6 +44,7 @@ impl mswea_wire::Assembly for Assembly {
         };
         match kind.as_str() {
             "error" => self.error = Some(Value::Object(data)),
+            _ if event.name == "error" => self.error = Some(Value::Object(data)),
             _ if data.get("error").is_some_and(|error| !error.is_null()) => {
                 self.error = Some(Value::Object(data));
             }
@@ -102,7 +103,13 @@ impl mswea_wire::Assembly for Assembly {
 
     fn into_response(mut self) -> Value {
         self.blocks.sort_by_key(|block| block.index);
-        let blocks: Vec<Value> = self.blocks.into_iter().map(Block::into_value).collect();
+        let mut blocks: Vec<Value> = Vec::new();
+        for block in self.blocks.into_iter().map(Block::into_value) {
+            let is_repeated = block["type"] == "tool_use" && blocks.last() == Some(&block);
+            if !is_repeated {
+                blocks.push(block);
+            }
+        }
         let mut out = Map::new();
         for key in ["id", "type", "role", "model"] {
             if let Some(value) = self.message.shift_remove(key) {
@@ -160,7 +167,11 @@ impl Assembly {
                 show(deltas, kind, text);
             }
         }
-        self.blocks.retain(|block| block.index != index);
+        // A start that is repeated replaces the block, unless the block has content: then the server
+        // gives several blocks one index. A call with the id of another one is repeated if it has
+        // its input, which is known at the end.
+        self.blocks
+            .retain(|block| block.index != index || block.has_content());
         self.blocks.push(Block {
             index,
             value,
@@ -215,7 +226,7 @@ impl Assembly {
     /// The block of an index; a new one if its start is missing.
     fn block(&mut self, index: u64, kind: &str) -> &mut Block {
         self.has_begun = true;
-        let found = self.blocks.iter().position(|block| block.index == index);
+        let found = self.blocks.iter().rposition(|block| block.index == index);
         let position = found.unwrap_or_else(|| {
             self.blocks.push(Block {
                 index,
@@ -229,6 +240,15 @@ impl Assembly {
 }
 
 impl Block {
+    fn has_content(&self) -> bool {
+        let is_filled = |key: &str| match self.value.get(key) {
+            Some(Value::String(text)) => !text.is_empty(),
+            Some(Value::Object(keys)) => !keys.is_empty(),
+            _ => false,
+        };
+        !self.input.is_empty() || ["text", "thinking", "input"].into_iter().any(is_filled)
+    }
+
     fn append(&mut self, key: &str, piece: &str) {
         match self.value.get_mut(key) {
             Some(Value::String(text)) => text.push_str(piece),

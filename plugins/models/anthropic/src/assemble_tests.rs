@@ -35,6 +35,20 @@ fn loose_streams_make_messages() {
             ]),
             json!([{"type": "text", "text": "t"}, {"type": "tool_use", "id": "x", "name": "n", "input": {"a": 1}}]),
         ),
+        // Several calls of one index, and one of them twice.
+        (
+            json!([
+                {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "x", "name": "n", "input": {}}},
+                {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "x", "name": "n", "input": {}}},
+                {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{\"a\":1}"}},
+                {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "x", "name": "n", "input": {}}},
+                {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{\"a\":1}"}},
+                {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "x", "name": "n", "input": {}}},
+                {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{\"a\":2}"}},
+            ]),
+            json!([{"type": "tool_use", "id": "x", "name": "n", "input": {"a": 1}},
+                   {"type": "tool_use", "id": "x", "name": "n", "input": {"a": 2}}]),
+        ),
         // An input that broke off.
         (
             json!([

@@ -1,6 +1,7 @@
 //! Replies: parses a complete response.
 
 use mswea_sdk::types::{ContentPart, Message, Opaque, Reasoning, Reply, ToolCall, Usage};
+use mswea_wire::repair;
 use serde_json::{Value, json};
 
 use crate::{FORMAT, arguments};
@@ -17,8 +18,11 @@ pub fn reply(body: &Value, response: String, history_len: usize) -> Option<Reply
         ..Message::default()
     };
     for block in blocks {
-        take_block(&mut message, block, history_len);
+        take_block(&mut message, block);
     }
+    repair::give_ids(&mut message.tool_calls, |index| {
+        format!("toolu_{history_len}_{index}")
+    });
     Some(Reply {
         message,
         finish_reason: finish_reason(word("stop_reason")).to_owned(),
@@ -29,7 +33,7 @@ pub fn reply(body: &Value, response: String, history_len: usize) -> Option<Reply
     })
 }
 
-fn take_block(message: &mut Message, block: &Value, history_len: usize) {
+fn take_block(message: &mut Message, block: &Value) {
     let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
     match text("type") {
         "text" => {
@@ -39,10 +43,7 @@ fn take_block(message: &mut Message, block: &Value, history_len: usize) {
             return;
         }
         "tool_use" => {
-            let index = message.tool_calls.len();
-            message
-                .tool_calls
-                .push(tool_call(block, history_len, index));
+            message.tool_calls.push(tool_call(block));
             return;
         }
         "thinking" if !text("thinking").is_empty() => {
@@ -63,14 +64,11 @@ fn take_block(message: &mut Message, block: &Value, history_len: usize) {
     }
 }
 
-fn tool_call(block: &Value, history_len: usize, index: usize) -> ToolCall {
-    let id = match block.get("id") {
-        Some(Value::String(id)) if !id.is_empty() => id.clone(),
-        _ => format!("toolu_{history_len}_{index}"),
-    };
+fn tool_call(block: &Value) -> ToolCall {
+    let id = block.get("id").and_then(Value::as_str).unwrap_or_default();
     let name = block.get("name").and_then(Value::as_str);
     ToolCall {
-        id,
+        id: id.to_owned(),
         name: name.unwrap_or_default().to_owned(),
         arguments: match block.get("input") {
             None | Some(Value::Null) => String::new(),

@@ -26,11 +26,15 @@ impl mswea_wire::Assembly for Assembly {
         if self.error.is_some() {
             return;
         }
+        let is_error = event.name == "error";
         let Ok(chunk) = serde_json::from_str::<Value>(data) else {
+            if is_error && !data.is_empty() {
+                self.error = Some(Value::String(data.to_owned()));
+            }
             return;
         };
         let first = chunk.get(0).unwrap_or(&chunk);
-        if first.get("error").is_some_and(|error| !error.is_null()) {
+        if is_error || first.get("error").is_some_and(|error| !error.is_null()) {
             self.error = Some(chunk);
             return;
         }

@@ -54,6 +54,8 @@ struct Call {
     id: String,
     name: String,
     arguments: String,
+    /// Where in the arguments the name was sent again: another call may begin there.
+    named_at: Vec<usize>,
     vendor: Map<String, Value>,
 }
 
@@ -79,7 +81,12 @@ impl crate::Assembly for Assembly {
         };
         let is_error = event.name == "error"
             || chunk.get("object").is_some_and(|object| object == "error")
-            || chunk.get("error").is_some_and(|error| !error.is_null());
+            || chunk.get("error").is_some_and(|error| !error.is_null())
+            || chunk
+                .get("base_resp")
+                .and_then(|own| own.get("status_code"))
+                .and_then(Value::as_i64)
+                .is_some_and(|code| code != 0);
         if let Some(usage) = usage_of(&chunk) {
             self.usage = usage.clone();
         }
@@ -129,7 +136,8 @@ impl crate::Assembly for Assembly {
         };
         message.insert("content".to_owned(), content);
         if !self.calls.is_empty() {
-            let calls: Vec<Value> = self.calls.into_iter().map(Call::into_value).collect();
+            let calls = self.calls.into_iter().flat_map(Call::split);
+            let calls: Vec<Value> = calls.map(Call::into_value).collect();
             message.insert("tool_calls".to_owned(), Value::Array(calls));
         }
         for (key, value) in self.vendor {
@@ -280,6 +288,8 @@ impl Assembly {
         // Usually complete in the first piece; some servers repeat it.
         if call.name != name {
             call.name.push_str(name);
+        } else if !name.is_empty() && !call.arguments.is_empty() {
+            call.named_at.push(call.arguments.len());
         }
         call.arguments.push_str(arguments);
         call
@@ -287,12 +297,18 @@ impl Assembly {
 
     /// The call that a piece belongs to; a new one if there is none.
     fn find_call(&mut self, index: Option<u64>, id: &str, name: &str) -> &mut Call {
+        let is_its_name = |call: &Call| call.name == name || call.arguments.is_empty();
         let found = if let Some(index) = index {
             // Some servers give every call the index 0: another id with a name begins another call
-            // all the same.
-            self.calls.iter().rposition(|call| {
-                call.index == Some(index)
-                    && (id.is_empty() || name.is_empty() || call.id.is_empty() || call.id == id)
+            // all the same, and so does another name after arguments.
+            let last = self
+                .calls
+                .iter()
+                .rposition(|call| call.index == Some(index));
+            last.filter(|last| {
+                let call = &self.calls[*last];
+                let is_its_id = id.is_empty() || call.id.is_empty() || call.id == id;
+                name.is_empty() || is_its_id && is_its_name(call)
             })
         } else if id.is_empty() {
             // A name after arguments begins another call; anything else continues the last one.
@@ -302,7 +318,8 @@ impl Assembly {
                 _ => None,
             }
         } else {
-            self.calls.iter().rposition(|call| call.id == id)
+            let last = self.calls.iter().rposition(|call| call.id == id);
+            last.filter(|last| name.is_empty() || is_its_name(&self.calls[*last]))
         };
         let position = found.unwrap_or_else(|| {
             self.calls.push(Call {
@@ -316,6 +333,40 @@ impl Assembly {
 }
 
 impl Call {
+    /// The calls in it: a server that gives several calls one id and one index sends the arguments
+    /// of each after its name. Arguments that are sent twice are left as they are, for
+    /// [`crate::repair`].
+    fn split(self) -> Vec<Self> {
+        let parts = match self.named_at.is_empty() {
+            true => Vec::new(),
+            false => objects(&self.arguments),
+        };
+        let is_named = |part: &(usize, Value)| self.named_at.contains(&part.0);
+        let (Some((_, first)), Some(others)) = (parts.first(), parts.get(1..)) else {
+            return vec![self];
+        };
+        if others.iter().all(|(_, other)| other == first) || !others.iter().all(is_named) {
+            return vec![self];
+        }
+        let mut calls: Vec<Self> = Vec::new();
+        for (number, (start, value)) in parts.iter().enumerate() {
+            let end = parts
+                .get(number + 1)
+                .map_or(self.arguments.len(), |next| next.0);
+            if !parts[..number].iter().any(|(_, known)| known == value) {
+                calls.push(Self {
+                    index: self.index,
+                    id: self.id.clone(),
+                    name: self.name.clone(),
+                    arguments: self.arguments[*start..end].to_owned(),
+                    ..Self::default()
+                });
+            }
+        }
+        calls[0].vendor = self.vendor;
+        calls
+    }
+
     fn into_value(self) -> Value {
         let mut out = Map::new();
         out.insert("id".to_owned(), Value::String(self.id));
@@ -328,6 +379,20 @@ impl Call {
             out.entry(key).or_insert(value);
         }
         Value::Object(out)
+    }
+}
+
+/// The objects of which a text consists, and where each begins; none if it has anything else.
+fn objects(text: &str) -> Vec<(usize, Value)> {
+    let mut found = Vec::new();
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    loop {
+        let start = values.byte_offset();
+        match values.next() {
+            Some(Ok(value @ Value::Object(_))) => found.push((start, value)),
+            Some(_) => return Vec::new(),
+            None => return found,
+        }
     }
 }
 

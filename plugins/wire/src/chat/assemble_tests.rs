@@ -91,6 +91,28 @@ fn deltas_make_messages() {
                    {"tool_calls": [{"index": 0, "function": {"arguments": "3"}}]}]),
             json!({"role": "assistant", "content": null, "tool_calls": [call("c", "x", "1"), call("d", "x", "23")]}),
         ),
+        // Every call has the same id and the same index; the name, or complete arguments with the name,
+        // begin another call.
+        (
+            json!([{"tool_calls": [{"index": 0, "id": "c", "function": {"name": "x", "arguments": "{\"a\": 1}"}}]},
+                   {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "x", "arguments": "{\"a\":"}}]},
+                   {"tool_calls": [{"index": 0, "function": {"arguments": " 2}"}}]},
+                   {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "y", "arguments": "{}"}}]}]),
+            json!({"role": "assistant", "content": null, "tool_calls": [
+                call("c", "x", "{\"a\": 1}"), call("c", "x", "{\"a\": 2}"), call("c", "y", "{}")]}),
+        ),
+        // Several commands without a name between them, and a call that is sent twice: left for the
+        // repair.
+        (
+            json!([{"tool_calls": [{"index": 0, "id": "c", "function": {"name": "x", "arguments": "{\"a\": 1}"}},
+                                   {"index": 0, "function": {"arguments": "{\"a\": 2}"}}]}]),
+            json!({"role": "assistant", "content": null, "tool_calls": [call("c", "x", "{\"a\": 1}{\"a\": 2}")]}),
+        ),
+        (
+            json!([{"tool_calls": [{"index": 0, "id": "c", "function": {"name": "x", "arguments": "{\"a\": 1}"}},
+                                   {"index": 0, "id": "c", "function": {"name": "x", "arguments": "{\"a\":1}"}}]}]),
+            json!({"role": "assistant", "content": null, "tool_calls": [call("c", "x", "{\"a\": 1}{\"a\":1}")]}),
+        ),
         (
             json!([{"reasoning": "a", "x": {"n": 1}}, {"reasoning": "b", "x": {"m": 2}}, {"content": "c"}]),
             json!({"role": "assistant", "content": "c", "reasoning": "ab", "x": {"n": 1, "m": 2}}),
@@ -174,6 +196,11 @@ fn errors_are_seen_in_every_form() {
         ("error", "m"),
         (
             "",
+            r#"{"base_resp":{"status_code":1008,"status_msg":"m"},"choices":null}"#,
+        ),
+        ("", r#"{"base_resp":{"status_code":1008,"status_msg":"m"}}"#),
+        (
+            "",
             r#"{"choices":[{"error":{"message":"m"},"finish_reason":"error"}]}"#,
         ),
     ] {
@@ -185,7 +212,15 @@ fn errors_are_seen_in_every_form() {
         assembly.take(&event, &mut Vec::new());
         assert!(assembly.error().is_some(), "{data}");
     }
-    for data in ["", "ping", "{\"error\":", "{\"error\":null}", "[1]"] {
+    let success = "{\"base_resp\":{\"status_code\":0}}";
+    for data in [
+        "",
+        "ping",
+        "{\"error\":",
+        "{\"error\":null}",
+        "[1]",
+        success,
+    ] {
         let mut assembly = Assembly::default();
         let event = Event {
             name: String::new(),

@@ -146,7 +146,6 @@ fn encode_tools(tools: &[Tool]) -> Vec<u8> {
 #[derive(Serialize)]
 struct PlainMessage<'a> {
     role: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<PlainCall<'a>>,
@@ -197,10 +196,8 @@ fn encode_message(message: &Message) -> Value {
     };
     let mark = marks::cache_control(message).map(Value::Object);
     let mark = mark.and_then(|mark| place_mark(message, &mut content, mark));
-    // As in litellm: a message that only calls tools has no content, not a null one.
-    if !only_calls {
-        out.insert("content".to_owned(), content);
-    }
+    // Servers send null for a message that only calls tools, and some want the key back.
+    out.insert("content".to_owned(), content);
     if !message.tool_calls.is_empty() {
         out.insert("tool_calls".to_owned(), encode_calls(message));
     }

@@ -104,7 +104,7 @@ fn messages_are_encoded_in_the_shape_of_chat_completions() {
                 vec![reasoning("r"), opaque("anthropic", "{}")],
                 vec![call("c", "bash", "{}"), call("d", "bash", "")],
             ),
-            json!({"role": "assistant", "tool_calls": [
+            json!({"role": "assistant", "content": null, "tool_calls": [
                 {"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"}},
                 {"id": "d", "type": "function", "function": {"name": "bash", "arguments": ""}},
             ]}),
@@ -343,7 +343,7 @@ fn marks_for_the_cache_stand_where_mini_swe_agent_puts_them() {
         ),
         (
             assistant(vec![], vec![call("c", "bash", "{}")]),
-            json!({"role": "assistant", "tool_calls": [{
+            json!({"role": "assistant", "content": null, "tool_calls": [{
                 "id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"},
             }], "cache_control": hour}),
         ),

@@ -112,7 +112,8 @@ impl Format for Chat {
         }
         let first = response.get(0).unwrap_or(response);
         let has_error = first.get("error").is_some_and(|error| !error.is_null())
-            || first.get("object").is_some_and(|object| object == "error");
+            || first.get("object").is_some_and(|object| object == "error")
+            || response::is_failed(first);
         has_error.then(|| response.clone())
     }
 

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::response::reason;
 use super::usage::usage;
 use crate::json::text;
+use crate::repair;
 
 /// A call, as it is written.
 #[derive(Serialize)]
@@ -227,8 +228,8 @@ impl<'de> Visitor<'de> for CompletionVisitor<'_> {
                     }
                 }
                 "usage" => completion.usage = map.next_value()?,
-                // Errors, and Groq's usage, which comes in a later chunk.
-                "choices" | "error" | "x_groq" => return Err(other()),
+                // Errors (the last one is MiniMax's), and Groq's usage, which comes in a later chunk.
+                "choices" | "error" | "x_groq" | "base_resp" => return Err(other()),
                 // Few keys: comparing them takes less time than computing a hash. The value is not checked: the
                 // response has the first one.
                 known if self.0.keys().take(16).any(|it| it == known) => {
@@ -295,11 +296,8 @@ pub(super) struct PlainReply<'a> {
 /// The reply with these parts.
 pub(super) fn reply_of(mut parts: PlainReply<'_>) -> Reply {
     let finish_reason = reason(&parts.finish_reason, !parts.calls.is_empty());
-    for (index, call) in parts.calls.iter_mut().enumerate() {
-        if call.id.is_empty() {
-            call.id = id_of_call(parts.history_len, index);
-        }
-    }
+    let history_len = parts.history_len;
+    repair::give_ids(&mut parts.calls, |index| id_of_call(history_len, index));
     Reply {
         message: Message {
             role: "assistant".to_owned(),

@@ -8,6 +8,7 @@ use super::assemble::{REASONING_KEYS, texts};
 use super::plain::id_of_call;
 use super::usage::usage;
 use crate::json::object;
+use crate::repair;
 
 /// The reply in a `chat.completion` object; none if it holds no message.
 ///
@@ -51,13 +52,22 @@ pub(super) fn reason(given: &str, has_calls: bool) -> &'static str {
     }
 }
 
+/// Whether a response reports an error in MiniMax's own form, in which a success has the code 0.
+pub fn is_failed(response: &Value) -> bool {
+    let code = response.pointer("/base_resp/status_code");
+    code.and_then(Value::as_i64).is_some_and(|code| code != 0)
+}
+
 fn message(message: &Map<String, Value>, history_len: usize) -> Message {
     let raw_content = message.get("content").unwrap_or(&Value::Null);
     let (mut text, mut reasoning) = texts(raw_content);
     let mut vendor: Map<String, Value> = message
         .iter()
         .filter(|(key, value)| {
-            !matches!(key.as_str(), "role" | "content" | "tool_calls") && !is_empty(value)
+            // Servers of models that think want the key back, also if it is empty.
+            let is_reasoning = value.is_string() && REASONING_KEYS.contains(&key.as_str());
+            !matches!(key.as_str(), "role" | "content" | "tool_calls")
+                && (!is_empty(value) || is_reasoning)
         })
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
@@ -68,10 +78,11 @@ fn message(message: &Map<String, Value>, history_len: usize) -> Message {
         vendor.shift_remove("refusal");
     }
     if reasoning.is_empty() {
-        let key = REASONING_KEYS
+        let texts = REASONING_KEYS
             .into_iter()
-            .find_map(|key| vendor.get(key).and_then(Value::as_str));
-        key.unwrap_or_default().clone_into(&mut reasoning);
+            .filter_map(|key| vendor.get(key).and_then(Value::as_str));
+        let text = texts.into_iter().find(|text| !text.is_empty());
+        text.unwrap_or_default().clone_into(&mut reasoning);
     }
     let mut content = Vec::new();
     if !reasoning.is_empty() {
@@ -101,15 +112,13 @@ fn message(message: &Map<String, Value>, history_len: usize) -> Message {
         }));
     }
     let calls = message.get("tool_calls").and_then(Value::as_array);
+    let calls = calls.into_iter().flatten();
+    let mut tool_calls: Vec<ToolCall> = calls.map(tool_call).collect();
+    repair::give_ids(&mut tool_calls, |index| id_of_call(history_len, index));
     Message {
         role: "assistant".to_owned(),
         content,
-        tool_calls: calls
-            .into_iter()
-            .flatten()
-            .enumerate()
-            .map(|(index, call)| tool_call(call, history_len, index))
-            .collect(),
+        tool_calls,
         tool_call_id: None,
         extra: None,
     }
@@ -144,7 +153,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn tool_call(call: &Value, history_len: usize, index: usize) -> ToolCall {
+fn tool_call(call: &Value) -> ToolCall {
     let function = call.get("function");
     let name = function.and_then(|function| function.get("name"));
     let arguments = match function.and_then(|function| function.get("arguments")) {
@@ -154,9 +163,9 @@ fn tool_call(call: &Value, history_len: usize, index: usize) -> ToolCall {
         Some(other) => other.to_string(),
     };
     let id = match call.get("id") {
-        Some(Value::String(id)) if !id.is_empty() => id.clone(),
+        Some(Value::String(id)) => id.clone(),
         Some(Value::Number(id)) => id.to_string(),
-        _ => id_of_call(history_len, index),
+        _ => String::new(),
     };
     let vendor: Map<String, Value> = call
         .as_object()

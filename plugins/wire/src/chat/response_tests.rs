@@ -50,6 +50,19 @@ fn contents_are_read_in_every_form() {
             json!({"content": "hi", "refusal": null, "annotations": [], "audio": {}}),
             vec![text("hi")],
         ),
+        // Servers of models that think want an empty reasoning back.
+        (
+            json!({"content": "hi", "reasoning_content": "", "reasoning": null}),
+            vec![text("hi"), opaque(&json!({"reasoning_content": ""}))],
+        ),
+        (
+            json!({"content": "hi", "reasoning_content": "", "reasoning": "r"}),
+            vec![
+                reasoning("r"),
+                text("hi"),
+                opaque(&json!({"reasoning_content": "", "reasoning": "r"})),
+            ],
+        ),
         (
             json!({"content": null, "refusal": "I won't"}),
             vec![text("I won't")],

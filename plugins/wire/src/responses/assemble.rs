@@ -39,6 +39,7 @@ impl crate::Assembly for Assembly {
             return;
         };
         let kind = match text(chunk.get("type")) {
+            _ if event.name == "error" => "error".to_owned(),
             "" => event.name.clone(),
             kind => kind.to_owned(),
         };

@@ -6,8 +6,20 @@ use super::{Decoder, Event, Headers};
 /// How many bytes of a stream's beginning are kept for the error message.
 const KEPT_OF_STREAM: usize = 2048;
 
-/// The longest field name, with its colon, with which a stream can begin.
-const LONGEST_FIELD: usize = "retry:".len();
+/// The first bytes of a stream: a field's name with its colon; of an error, with the beginning of
+/// its object, because a plain text may begin with the same word.
+const FIELDS: [&[u8]; 7] = [
+    b":",
+    b"data:",
+    b"event:",
+    b"id:",
+    b"retry:",
+    b"error: {",
+    b"error:{",
+];
+
+/// The longest of them.
+const LONGEST_FIELD: usize = b"error: {".len();
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -145,9 +157,7 @@ fn trim_start(body: &[u8]) -> &[u8] {
 }
 
 fn begins_stream(start: &[u8]) -> bool {
-    [&b":"[..], b"data:", b"event:", b"id:", b"retry:"]
-        .iter()
-        .any(|field| start.starts_with(field))
+    FIELDS.iter().any(|field| start.starts_with(field))
 }
 
 #[cfg(test)]
@@ -185,6 +195,9 @@ mod tests {
             (200, sse, "", &[], false),
             (500, "", "event: error\ndata: a\n\n", &["a"], false),
             (500, sse, "{}", &[], false),
+            (200, "", "error: {}\n\n", &["{}"], true),
+            (500, "", "error: {}", &["{}"], false),
+            (200, "text/plain", "error: no", &[], false),
         ] {
             for cut in 0..=body.len() {
                 let read = read(status, content_type, body.as_bytes(), cut);

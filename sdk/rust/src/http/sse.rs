@@ -91,6 +91,15 @@ impl Decoder {
             }
             "event" if self.has_data => self.later_name = Some(value.to_owned()),
             "event" => value.clone_into(&mut self.event.name),
+            // llama.cpp sends an error as a field of its own, which the standard does not have.
+            "error" if !value.is_empty() => {
+                if self.has_data {
+                    self.dispatch(sink);
+                }
+                "error".clone_into(&mut self.event.name);
+                value.clone_into(&mut self.event.data);
+                self.has_data = true;
+            }
             // Comments (an empty field name) keep the connection alive; `id` and `retry` are
             // for reconnecting, which a completion can't do.
             _ => {}
@@ -131,7 +140,7 @@ mod tests {
 
     #[test]
     fn events_are_decoded_whatever_the_cut() {
-        let vectors: [(&str, &[(&str, &str)]); 14] = [
+        let vectors: [(&str, &[(&str, &str)]); 16] = [
             ("", &[]),
             ("data: a\n\ndata:b\n\n", &[("", "a"), ("", "b")]),
             (
@@ -148,6 +157,11 @@ mod tests {
                 &[("error", "x"), ("", "y")],
             ),
             ("event: ping\n\ndata: y\nevent: z\n\n", &[("z", "y")]),
+            (
+                "error: {\"code\":400}\n\ndata: [DONE]\n\n",
+                &[("error", "{\"code\":400}"), ("", "[DONE]")],
+            ),
+            ("data: a\n\nerror:\ndata: b\n\n", &[("", "a"), ("", "b")]),
             ("id: 1\nretry: 5\nother: z\ndata: y\n\n", &[("", "y")]),
             ("data: no blank line", &[("", "no blank line")]),
             ("data: a\n\ndata: half\n", &[("", "a"), ("", "half")]),
