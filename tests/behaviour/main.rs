@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod addresses;
+mod amended;
 mod bad_input;
 mod bad_servers;
 mod batch_mistakes;

@@ -47,6 +47,7 @@ const HARMLESS: &[&str] = &[
     "agent.whitelist_actions",
     "agent.confirm_exit",
     "model.stream",
+    "model.merge_user_messages",
     "model.observation_template",
     "model.format_error_template",
     "model.action_regex",
@@ -98,6 +99,7 @@ const HARMLESS: &[&str] = &[
 const HARMLESS_KWARGS: &[&str] = &[
     "drop_params",
     "frequency_penalty",
+    "input_cost_per_token",
     "logprobs",
     "max_completion_tokens",
     "max_output_tokens",
@@ -105,6 +107,7 @@ const HARMLESS_KWARGS: &[&str] = &[
     "max_tokens",
     "n",
     "num_retries",
+    "output_cost_per_token",
     "parallel_tool_calls",
     "presence_penalty",
     "reasoning",

@@ -169,6 +169,7 @@ pub const KEYS: &[ConfigKey] = &[
     optional("model.api_key_env", Type::Text, "Name of the secret that holds the API key; unset: the provider's own."),
     key("model.plain_http_hosts", Type::TextList, "[]", "Hosts to which keys are sent over plain `http`, too: `host` or `host:port`; this machine, and private addresses that `base_url` names, need not be here."),
     key("model.stream", Type::Bool, "true", "Receive replies as a stream."),
+    key("model.merge_user_messages", Type::Bool, "false", "Send messages of the user that follow one another as one; done in any case once a server has said that it wants alternating roles."),
     key("model.model_kwargs", Type::Object, "{}", "Further parameters of the request, passed on as they are."),
     key("model.session_header", Type::TextMap, "{}", "Headers that tell sessions apart, sent with each request; recorded, unless they look like secrets."),
     optional("model.observation_template", Type::Text, "Jinja template of a command's output, as the model sees it; unset: the formatter's own."),

@@ -32,6 +32,7 @@ mod model_class;
 mod node;
 mod origin;
 mod presets;
+mod provider_params;
 mod providers;
 mod recorded;
 mod redact;
@@ -46,6 +47,7 @@ mod show;
 mod spec;
 mod suggest;
 mod toml_file;
+mod wire_kwargs;
 pub mod yaml;
 mod yaml_file;
 
@@ -58,7 +60,7 @@ pub use error::{ConfigError, ConfigProblem, ProblemKind};
 pub use given_key::{GIVEN_KEY, GivenKey};
 pub use host_env::{HostEnvironment, ProcessEnvironment};
 pub use layers::{Layers, Sources};
-pub use litellm::{WireKwargs, trusted_certificates};
+pub use litellm::trusted_certificates;
 pub use model_choice::{ModelChoice, resolve_model, resolve_model_in, whose_model};
 pub use model_class::{ModelClass, find as model_class};
 pub use origin::Origin;
@@ -74,3 +76,4 @@ pub use sections::{
     ProviderEntry, RunSection, ToolsSection, WorkspaceConfig,
 };
 pub use set_by::SetBy;
+pub use wire_kwargs::WireKwargs;

@@ -9,6 +9,7 @@ use super::model_class::{self, ModelClass};
 use super::providers::{self, AddressShape, LOCAL, PROVIDERS, Provider, REPLAY};
 use super::sections::Config;
 use super::set_by::NamedModel;
+use serde_json::Value;
 
 /// The provider of a model, and how it is reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -277,7 +278,13 @@ impl Chooser<'_> {
     ) -> Result<ModelChoice, ConfigError> {
         let config = self.config;
         let own = config.providers.get(prefix);
-        let responses = self.class.is_some_and(|class| class.responses);
+        let configured = config
+            .model
+            .base_url
+            .clone()
+            .or_else(|| own.and_then(|own| own.base_url.clone()))
+            .or_else(|| self.first(row.map_or(&[], |row| row.base_url_vars)));
+        let (model, responses) = self.api_of(row, model, configured.as_deref());
         let from_row = row.map_or(OPENAI, |row| row.adapter);
         let provided = match own.map(|own| own.adapter.as_str()) {
             // An entry that does not set `adapter` also has `openai` here, the default of the key.
@@ -290,12 +297,6 @@ impl Chooser<'_> {
             None if row.is_none() && own.is_none() => prefix,
             None => provided,
         };
-        let configured = config
-            .model
-            .base_url
-            .clone()
-            .or_else(|| own.and_then(|own| own.base_url.clone()))
-            .or_else(|| self.first(row.map_or(&[], |row| row.base_url_vars)));
         let own_address = configured.is_some();
         let base_url = configured.or_else(|| row?.base_url.map(str::to_owned));
         if base_url.is_none() && adapter.starts_with(OPENAI) && self.needs_address {
@@ -350,7 +351,7 @@ impl Chooser<'_> {
         };
         Ok(ModelChoice {
             prefix: prefix.to_owned(),
-            base_url: base_url.map(|url| self.shaped(shape, &url, &model)),
+            base_url: base_url.map(|url| self.shaped(shape, &url, &model, responses)),
             adapter: adapter.to_owned(),
             api_key_env,
             optional_keys: optional_keys.iter().map(ToString::to_string).collect(),
@@ -367,6 +368,41 @@ impl Chooser<'_> {
             no_cache_marks: row.is_some_and(|row| row.no_cache_marks),
             model,
         })
+    }
+
+    /// The model's name without `responses/`, and whether it is asked over OpenAI's Responses API: if
+    /// its class says so, and as in litellm if its name does, or if the API of chat completions would
+    /// refuse its tools.
+    fn api_of<'m>(
+        &self,
+        row: Option<&Provider>,
+        model: &'m str,
+        address: Option<&str>,
+    ) -> (&'m str, bool) {
+        let config = self.config;
+        if self.class.is_some_and(|class| class.responses) {
+            return (model, true);
+        }
+        let is_openais = row.is_some_and(|row| matches!(row.prefix, OPENAI | "azure"));
+        let is_litellms = self.class.is_none_or(|class| class.provider.is_none());
+        if !is_openais || !is_litellms || config.pipeline.adapter.is_some() {
+            return (model, false);
+        }
+        if let Some(model) = model.strip_prefix("responses/") {
+            return (model, true);
+        }
+        let effort = config.model.model_kwargs.get("reasoning_effort");
+        let effort = effort.map(|effort| effort.get("effort").unwrap_or(effort));
+        // Another server at this address may not have the other API, and no such rule.
+        let is_openais_own = address.is_none_or(|it| it.contains("api.openai.com"))
+            || row.is_some_and(|row| row.prefix != OPENAI);
+        let reasons = match effort.filter(|effort| !effort.is_null()) {
+            Some(effort) => effort != "none",
+            None => is_openais_own,
+        };
+        let refuses_tools =
+            config.pipeline.parser == "toolcall" && reasons && refuses_tools_while_reasoning(model);
+        (model, is_of_responses(model) || refuses_tools)
     }
 
     /// The first of the provider's secrets that is set. If none is set, the first one: it may be in
@@ -393,7 +429,7 @@ impl Chooser<'_> {
         values.find(|value| !value.trim().is_empty())
     }
 
-    fn shaped(&self, shape: AddressShape, url: &str, model: &str) -> String {
+    fn shaped(&self, shape: AddressShape, url: &str, model: &str, responses: bool) -> String {
         let bare = |url: &str| {
             let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
             !rest.trim_end_matches('/').contains(['/', '?'])
@@ -402,10 +438,16 @@ impl Chooser<'_> {
             AddressShape::AddV1 if bare(url) => format!("{}/v1", url.trim_end_matches('/')),
             AddressShape::Azure if bare(url) => {
                 let url = url.trim_end_matches('/');
+                let given = self.config.model.model_kwargs.get("api_version");
+                let given = given.and_then(Value::as_str).map(str::to_owned);
                 // Azure's newer API takes the deployment as the model, and no version.
-                match self.first(&["AZURE_API_VERSION"]) {
+                match given.or_else(|| self.first(&["AZURE_API_VERSION"])) {
                     Some(version) if !matches!(version.as_str(), "v1" | "latest" | "preview") => {
-                        format!("{url}/openai/deployments/{model}?api-version={version}")
+                        let place = match responses {
+                            true => "openai".to_owned(),
+                            false => format!("openai/deployments/{model}"),
+                        };
+                        format!("{url}/{place}?api-version={version}")
                     }
                     _ => format!("{url}/openai/v1"),
                 }
@@ -413,6 +455,31 @@ impl Chooser<'_> {
             _ => url.to_owned(),
         }
     }
+}
+
+/// Whether a model of OpenAI's is only there in the Responses API, by its own name.
+fn is_of_responses(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let is_newer = name.starts_with("gpt-5");
+    let is_pro = |name: &str| name.ends_with("-pro") || name.contains("-pro-20");
+    name.starts_with("codex-mini")
+        || name.contains("-deep-research")
+        || is_newer && (name.contains("-codex") || is_pro(name))
+        || ["o1-pro", "o3-pro"].iter().any(|it| name.starts_with(it))
+}
+
+/// Whether the model is one of `gpt-5.4` and later, which take no tools in chat completions while
+/// they reason.
+fn refuses_tools_while_reasoning(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let Some(version) = name.strip_prefix("gpt-") else {
+        return false;
+    };
+    let end = version.find(|c: char| c != '.' && !c.is_ascii_digit());
+    let version = &version[..end.unwrap_or(version.len())];
+    let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
+    let number = |text: &str| text.parse::<u32>().ok();
+    number(major).zip(number(minor)) >= Some((5, 4)) && !name.contains("search")
 }
 
 fn unknown(config: &Config, name: &str, prefix: &str) -> ConfigProblem {

@@ -227,6 +227,7 @@ pub const PROVIDERS: &[Provider] = &[
     openai("volcengine", "https://ark.cn-beijing.volces.com/api/v3", &["VOLCENGINE_API_BASE"], &["VOLCENGINE_API_KEY"]),
     openai("meta_llama", "https://api.llama.com/compat/v1", &["LLAMA_API_BASE"], &["LLAMA_API_KEY"]),
     openai("featherless_ai", "https://api.featherless.ai/v1", &["FEATHERLESS_AI_API_BASE"], &["FEATHERLESS_AI_API_KEY"]),
+    openai("databricks", "", &["DATABRICKS_API_BASE"], &["DATABRICKS_API_KEY", "DATABRICKS_TOKEN"]).without_url(),
     openai("inception", "https://api.inceptionlabs.ai/v1", &["INCEPTION_API_BASE"], &["INCEPTION_API_KEY"]),
 
     own(REPLAY, "", &[], &[]).without_url().adapter(REPLAY, None),
@@ -263,8 +264,8 @@ pub fn without_adapter(prefix: &str) -> Option<&'static str> {
             "Vertex AI needs Google Cloud's short-lived tokens: use `gemini/NAME` with a key of the \
              Gemini API, or a gateway (`litellm_proxy/NAME`, `openrouter/NAME`)",
         ),
-        "cohere" | "cohere_chat" | "replicate" | "watsonx" | "databricks" | "snowflake" | "oci"
-        | "gigachat" | "github_copilot" | "chatgpt" => Some(
+        "cohere" | "cohere_chat" | "replicate" | "watsonx" | "snowflake" | "oci" | "gigachat"
+        | "github_copilot" | "chatgpt" => Some(
             "there is no adapter for its protocol or its login: reach the model through a gateway \
              (`litellm_proxy/NAME`, `openrouter/NAME`)",
         ),

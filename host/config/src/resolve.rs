@@ -287,8 +287,9 @@ fn insert(root: &mut Map<String, Value>, path: &[&str], value: Value) {
 mod tests {
     use serde_json::json;
 
-    use super::super::litellm::WireKwargs;
+    use super::super::model_choice::ModelChoice;
     use super::super::testing::{Memory, sources};
+    use super::super::wire_kwargs::WireKwargs;
     use super::*;
 
     #[test]
@@ -428,7 +429,7 @@ mod tests {
         assert_eq!(config.agent.salvage_command, None);
         assert_eq!(config.model.price, None);
         assert_eq!(
-            Value::Object(WireKwargs::of(&config, false).parameters),
+            Value::Object(WireKwargs::of(&config, &ModelChoice::default(), false).parameters),
             json!({"temperature": 0.5})
         );
         assert_eq!(config.pipeline.parser, "text_regex");

@@ -80,6 +80,7 @@ pub struct ModelConfig {
     pub api_key_env: Option<String>,
     pub plain_http_hosts: Vec<String>,
     pub stream: bool,
+    pub merge_user_messages: bool,
     pub model_kwargs: Map<String, Value>,
     pub session_header: BTreeMap<String, String>,
     pub observation_template: Option<String>,

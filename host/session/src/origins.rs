@@ -12,6 +12,7 @@ const OFFERED: &[(&str, &str)] = &[
     ("model_kwargs", "/model/model_kwargs"),
     ("base_url", "/model/base_url"),
     ("stream", "/model/stream"),
+    ("merge_user_messages", "/model/merge_user_messages"),
     ("model", "/model/model_name"),
     ("api_key", "/model/api_key_env"),
 ];

@@ -1,7 +1,10 @@
 use serde_json::json;
 
 use super::super::given_key::GivenKey;
+use super::super::model_choice::ModelChoice;
+use super::super::sections::Config;
 use super::super::testing::Memory;
+use super::super::wire_kwargs::WireKwargs;
 use super::*;
 
 #[test]
@@ -19,16 +22,18 @@ fn litellm_s_own_parameters_go_where_they_belong() {
     assert_eq!(Value::Object(config.model.model_kwargs.clone()), kwargs);
     assert_eq!(config.model.base_url.as_deref(), Some("http://h/v1"));
     assert_eq!(config.model.api_key_env.as_deref(), Some("K"));
-    let wire = WireKwargs::of(&config, false);
+    let choice = ModelChoice::default();
+    let wire = WireKwargs::of(&config, &choice, false);
     assert_eq!(
         Value::Object(wire.parameters),
-        json!({"top_p": 1, "top_k": 5, "metadata": {}, "nested": {"a": 1}})
+        json!({"top_p": 1, "top_k": 3, "metadata": {}, "nested": {"a": 1}})
     );
     let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     assert_eq!(wire.headers, [header("X-A", "1"), header("X-B", "b")]);
     assert_eq!(wire.organization.as_deref(), Some("org-1"));
-    let native = WireKwargs::of(&config, true).parameters;
+    let native = WireKwargs::of(&config, &choice, true).parameters;
     assert_eq!(native["drop_params"], true);
+    assert_eq!(native["extra_body"], json!({"nested": {"a": 1}}));
     assert!(!native.contains_key("custom_llm_provider"));
     assert!(!native.contains_key("organization"));
     assert_eq!(
@@ -40,10 +45,16 @@ fn litellm_s_own_parameters_go_where_they_belong() {
         ..config
     };
     assert!(
-        !WireKwargs::of(&mini, true)
+        !WireKwargs::of(&mini, &choice, true)
             .parameters
             .contains_key("metadata")
     );
+    let responses = ModelChoice {
+        adapter: "openai_responses".to_owned(),
+        ..choice
+    };
+    let sent = WireKwargs::of(&mini, &responses, true).parameters;
+    assert!(sent.contains_key("metadata"));
     let explicit = env
         .resolve(&[
             "model.model_kwargs.api_base=http://h/v1",
@@ -102,7 +113,10 @@ fn a_key_in_a_file_of_mini_becomes_a_secret() {
             layers.merged().to_string(),
             format!("{config:?}"),
             config.redacted().to_string(),
-            format!("{:?}", WireKwargs::of(&config, true)),
+            format!(
+                "{:?}",
+                WireKwargs::of(&config, &ModelChoice::default(), true)
+            ),
             warning,
             layers.names().join(" "),
         ];
@@ -187,7 +201,8 @@ fn settings_of_litellm_s_connection_stay_here() {
         let config = layers.resolve().unwrap();
         assert_eq!(trusted_certificates(&config.model.model_kwargs), file);
         for native in [true, false] {
-            let sent = Value::Object(WireKwargs::of(&config, native).parameters);
+            let sent =
+                Value::Object(WireKwargs::of(&config, &ModelChoice::default(), native).parameters);
             assert_eq!(sent, json!({"top_k": 1}));
         }
     }
@@ -236,4 +251,26 @@ fn logins_are_refused_with_what_to_do_instead() {
         let spec = format!("model.model_kwargs.{name}=1");
         assert!(Memory::new().resolve(&[&spec]).is_ok(), "{name}");
     }
+}
+
+#[test]
+fn costs_of_tokens_are_the_price() {
+    let env = Memory::new();
+    let price = |kwargs: Value, more: &[&str]| {
+        let kwargs = format!("model.model_kwargs={kwargs}");
+        let all: Vec<&str> = [kwargs.as_str()].iter().chain(more).copied().collect();
+        let config = env.resolve(&all).unwrap();
+        let sent = WireKwargs::of(&config, &ModelChoice::default(), true).parameters;
+        assert!(sent.is_empty(), "{sent:?}");
+        let price = config.model.price;
+        price.map(|it| (it.input, it.output, it.cache_read, it.cache_write))
+    };
+    let both = json!({"input_cost_per_token": 1.25e-6, "output_cost_per_token": 1e-5});
+    assert_eq!(price(both.clone(), &[]), Some((1.25, 10.0, None, None)));
+    let cached = json!({"input_cost_per_token": 0, "cache_read_input_token_cost": 1e-7,
+        "cache_creation_input_token_cost": 2e-7});
+    assert_eq!(price(cached, &[]), Some((0.0, 0.0, Some(0.1), Some(0.2))));
+    let own = ["model.price.input=3", "model.price.output=4"];
+    assert_eq!(price(both, &own), Some((3.0, 4.0, None, None)));
+    assert_eq!(price(json!({"input_cost_per_token": null}), &[]), None);
 }

@@ -414,3 +414,104 @@ fn whose_a_model_is_can_be_asked_without_an_address() {
     assert_eq!(choice.model, "qwen");
     assert!(choice.no_cache_marks);
 }
+
+/// As litellm chooses it, for models of OpenAI and of Azure.
+#[test]
+fn some_models_are_asked_over_responses() {
+    let effort = "model.model_kwargs={\"reasoning_effort\": \"low\"}";
+    let none = "model.model_kwargs={\"reasoning_effort\": \"none\"}";
+    let (text, base) = ("pipeline.parser=text_regex", "model.base_url=http://h/v1");
+    let class = "model.model_class=litellm";
+    for (name, more, model, is_responses) in [
+        ("openai/gpt-5-codex", &[][..], "gpt-5-codex", true),
+        ("gpt-5.1-codex-max", &[], "gpt-5.1-codex-max", true),
+        (
+            "openai/gpt-5.1-codex",
+            &[base, class],
+            "gpt-5.1-codex",
+            true,
+        ),
+        ("openai/gpt-5-pro", &[], "gpt-5-pro", true),
+        (
+            "openai/gpt-5.2-pro-2025-12-11",
+            &[],
+            "gpt-5.2-pro-2025-12-11",
+            true,
+        ),
+        ("openai/o1-pro", &[], "o1-pro", true),
+        (
+            "openai/o4-mini-deep-research",
+            &[],
+            "o4-mini-deep-research",
+            true,
+        ),
+        (
+            "azure/gpt-5-codex",
+            &["model.base_url=https://me.openai.azure.com"],
+            "gpt-5-codex",
+            true,
+        ),
+        ("openai/responses/gpt-4.1", &[], "gpt-4.1", true),
+        ("openai/gpt-5.4", &[effort], "gpt-5.4", true),
+        ("openai/gpt-5.4-mini", &[effort, base], "gpt-5.4-mini", true),
+        ("openai/gpt-6-sol", &[effort], "gpt-6-sol", true),
+        ("openai/gpt-5.4", &[effort, text], "gpt-5.4", false),
+        ("openai/gpt-5.4", &[none], "gpt-5.4", false),
+        ("openai/gpt-5.4", &[], "gpt-5.4", true),
+        ("openai/gpt-5.4", &[base], "gpt-5.4", false),
+        ("openai/gpt-5.1", &[effort], "gpt-5.1", false),
+        ("openai/gpt-5", &[], "gpt-5", false),
+        ("openai/prompt-pro", &[], "prompt-pro", false),
+        ("local/gpt-5-codex", &[base], "gpt-5-codex", false),
+        ("groq/responses/x", &[], "responses/x", false),
+    ] {
+        let name = format!("model.model_name={name}");
+        let configs: Vec<&str> = [name.as_str()].iter().chain(more).copied().collect();
+        let choice = choose(&configs).unwrap();
+        assert_eq!(choice.model, model, "{configs:?}");
+        let adapter = if is_responses {
+            "openai_responses"
+        } else {
+            OPENAI
+        };
+        assert_eq!(choice.adapter, adapter, "{configs:?}");
+    }
+}
+
+#[test]
+fn azures_version_may_be_a_parameter() {
+    let base = "model.base_url=https://me.openai.azure.com";
+    let version = "model.model_kwargs={\"api_version\": \"2025-03-01\"}";
+    for (more, expected) in [
+        (&[][..], "/openai/deployments/d?api-version=2025-03-01"),
+        (
+            &["model.model_class=litellm_response"],
+            "/openai?api-version=2025-03-01",
+        ),
+    ] {
+        let configs: Vec<&str> = ["model.model_name=azure/d", base, version]
+            .iter()
+            .chain(more)
+            .copied()
+            .collect();
+        let config = Memory::new().resolve(&configs).unwrap();
+        let choice = resolve_model_in(&config, &Memory::new()).unwrap();
+        let url = choice.base_url.as_deref();
+        assert_eq!(
+            url,
+            Some(&*format!("https://me.openai.azure.com{expected}"))
+        );
+        // It is in the address already.
+        let sent = super::super::wire_kwargs::WireKwargs::of(&config, &choice, true);
+        assert!(sent.parameters.is_empty(), "{:?}", sent.parameters);
+    }
+}
+
+#[test]
+fn databricks_needs_an_address_and_a_key() {
+    let error = choose(&["model.model_name=databricks/m"]).unwrap_err();
+    assert!(error.contains("`DATABRICKS_API_BASE`"), "{error}");
+    let base = "model.base_url=https://me.databricks.com/serving-endpoints";
+    let choice = choose(&["model.model_name=databricks/m", base]).unwrap();
+    assert_eq!(choice.api_key_env.as_deref(), Some("DATABRICKS_API_KEY"));
+}

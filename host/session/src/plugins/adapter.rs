@@ -24,7 +24,10 @@ impl RoleSetup<'_> {
         let config = self.job.config;
         let built_in = named.is_built_in();
         let key = keys::of_model(choice, &secrets);
-        let kwargs = WireKwargs::of(config, built_in);
+        let kwargs = WireKwargs::of(config, choice, built_in);
+        for note in &kwargs.notes {
+            self.context.front.show(&Progress::Warning(note));
+        }
         let mut headers = choice.headers.clone();
         if choice.adapter.starts_with("openai") {
             let organization = kwargs.organization;
@@ -35,6 +38,7 @@ impl RoleSetup<'_> {
             "model": choice.model,
             "base_url": choice.base_url,
             "stream": config.model.stream,
+            "merge_user_messages": config.model.merge_user_messages,
             "model_kwargs": kwargs.parameters,
             "api_key": key,
             "auth_header": choice.auth_header,
