@@ -154,3 +154,113 @@ fn the_salvage_command_can_be_set() {
     assert_eq!(salvage["output"], "half\n");
     assert_eq!(salvage["returncode"], -1, "{salvage}");
 }
+
+/// The patch of a run whose model gives `command` and then reaches a limit.
+fn patch_of(prepare: &str, command: &str, arguments: &[&str]) -> (Run, String) {
+    let server = Server::start(Scenario::always(Turn::commands(&[command])));
+    let host =
+        Host::new()
+            .server(&server)
+            .args(["--step-limit", "1", "-t", "x", "-o", "../traj.json"]);
+    let folder = host.dir();
+    git(&folder, &["init", "--quiet", "--template="]);
+    fs::write(folder.join("a.txt"), "one\ntwo\nthree\n").unwrap();
+    git(&folder, &["add", "a.txt"]);
+    git(&folder, &["commit", "--quiet", "--message=first"]);
+    let prepared = std::process::Command::new("sh")
+        .args(["-ec", prepare])
+        .current_dir(&folder)
+        .status();
+    assert!(prepared.unwrap().success(), "{prepare}");
+    let run = host.args(arguments).run().expect(3);
+    let patch = salvaged(&run)["output"].as_str().unwrap().to_owned();
+    (run, patch)
+}
+
+#[test]
+fn the_patch_counts_from_the_commit_at_the_start() {
+    for prepare in [
+        "true",
+        "git config diff.noprefix true; git config diff.context 0; git config color.ui always; git config diff.external /bin/false",
+        "git config core.fsmonitor /no/such; echo '* filter=x' >.gitattributes; git config filter.x.clean /no/such; git config filter.x.required true",
+    ] {
+        let (_, patch) = patch_of(
+            prepare,
+            "echo t >>a.txt; git -c core.fsmonitor= -c filter.x.required=false -c filter.x.clean= -c user.name=n -c user.email=e commit -qam m; echo n >n.txt",
+            &[],
+        );
+        for part in [
+            "diff --git a/a.txt b/a.txt",
+            " one\n two\n three\n+t\n",
+            "+++ b/n.txt",
+        ] {
+            assert!(
+                patch.contains(part),
+                "{prepare}: `{part}` is not in {patch}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_ending_names_what_is_not_in_the_patch() {
+    let (run, patch) = patch_of(
+        "echo mine >>a.txt",
+        "mkdir in; git init -q in; echo i >in/i; mkfifo pipe; printf 'caf\\351\\n' >l",
+        &[],
+    );
+    assert!(
+        patch.contains("b/in/i") && patch.contains("GIT binary patch"),
+        "{patch}"
+    );
+    let run = run.says(&[
+        "saved changes: `in` is a repository that was made during the run",
+        "had changes before the run",
+        "`a.txt`",
+    ]);
+    let notes = salvaged(&run)["extra"]["notes"].as_array().unwrap().len();
+    assert!(notes >= 2, "{}", salvaged(&run));
+    // Without its repository, the files themselves are kept.
+    let (run, patch) = patch_of("true", "echo t >>a.txt; rm -rf .git", &[]);
+    run.says(&[
+        "the repository that was there at the start is gone",
+        "archive",
+    ]);
+    assert_eq!(patch, "");
+}
+
+#[test]
+fn mini_s_files_are_saved_too() {
+    let config = "agent:\n  system_template: s\n  instance_template: '{{task}}'\n";
+    let server = Server::start(Scenario::always(Turn::commands(&["echo t >>kept.txt"])));
+    let host = Host::new().file("mini.yaml", config).server(&server).args([
+        "-c",
+        "mini.yaml",
+        "--step-limit",
+        "1",
+        "-t",
+        "x",
+        "-o",
+        "../traj.json",
+    ]);
+    repository(&host.dir());
+    let run = host.run().expect(3);
+    assert!(salvaged(&run)["output"].as_str().unwrap().contains("+t\n"));
+    assert_eq!(run.trajectory()["info"]["submission"], "");
+}
+
+#[test]
+fn nothing_of_a_repository_runs_before_a_command_and_nothing_is_saved() {
+    let server = Server::start(Scenario::always(Turn::text("talk")));
+    let host = Host::new()
+        .server(&server)
+        .args(["-t", "x", "-o", "../traj.json"]);
+    let folder = host.dir();
+    repository(&folder);
+    git(&folder, &["config", "core.fsmonitor", "touch ../ran"]);
+    git(&folder, &["config", "filter.x.clean", "touch ../ran; cat"]);
+    fs::write(folder.join(".gitattributes"), "* filter=x\n").unwrap();
+    let run = host.run().expect(4);
+    assert!(salvaged(&run).is_null(), "{}", salvaged(&run));
+    assert!(!folder.join("../ran").exists());
+}

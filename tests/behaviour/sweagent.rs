@@ -492,3 +492,55 @@ fn a_second_run_leaves_the_files_of_the_first_as_they_are() {
     assert_eq!(fs::read(&traj).unwrap(), before);
     assert_eq!(server.requests().len(), 1);
 }
+
+/// From an ordinary repository, with the config and the trajectories in it, three times in a row.
+#[test]
+fn runs_in_the_repository_itself_can_be_repeated() {
+    let turns = (0..3).flat_map(|_| {
+        [
+            Turn::tool_call("bash", json!({"command": "ls; echo two >>a.txt"})),
+            Turn::tool_call("submit", json!({})),
+        ]
+    });
+    let server = Server::start(Scenario::new(turns.collect::<Vec<_>>()));
+    let mut host = Host::new().file("mine.yaml", CONFIG).file("a.txt", "one\n");
+    let repo = host.dir();
+    for words in [
+        &["init", "-q"][..],
+        &["add", "a.txt"],
+        &["commit", "-qm", "first"],
+    ] {
+        crate::story::git(&repo, words);
+    }
+    let script = "printf '#!/bin/sh\\ntouch ../ran\\n' >.git/hooks/post-index-change; chmod +x .git/hooks/post-index-change; \
+                  git config core.fsmonitor 'touch ../ran'; git config filter.x.clean 'touch ../ran; cat'; \
+                  echo '* filter=x' >.git/info/attributes; touch a.txt";
+    let done = Command::new("sh")
+        .args(["-c", script])
+        .current_dir(&repo)
+        .status();
+    assert!(done.unwrap().success());
+    for round in 1..=3 {
+        let done = host
+            .env("SOME_KEY", "k")
+            .env("USER", "me")
+            .args(run(&server, &["--env.repo.path=."]))
+            .run()
+            .expect(0);
+        let folder = repo.join("trajectories/me");
+        let made: Vec<PathBuf> = fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path().join("o__r-1/o__r-1.pred"))
+            .collect();
+        assert_eq!(made.len(), round);
+        for file in made {
+            let patch = read(&file)["model_patch"].as_str().unwrap().to_owned();
+            assert!(
+                patch.contains("+two\n") && patch.matches("diff --git").count() == 1,
+                "{patch}"
+            );
+        }
+        host = Host::after(&done);
+    }
+    assert!(!repo.join("../ran").exists());
+}

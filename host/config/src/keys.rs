@@ -155,7 +155,7 @@ pub const KEYS: &[ConfigKey] = &[
     key("agent.demonstrations", Type::Object, "{}", "Messages before the task: a list `messages`, of maps with `role` and `content` as in a journal, or with the `template` of a user's message."),
     key("agent.action_sampler", Type::Object, "{}", "Asks the model several times for each step, as SWE-agent does: `type` (`ask_colleagues` with `n_samples`, or `binary_trajectory_comparison` with `min_n_samples`, `max_n_samples` and three templates); empty: asks once."),
     key("agent.syntax_error_template", Type::Text, "\"Bash can't read the command, so it was not run:\\n{{ bash_stderr }}\"", "Jinja template of what the model is told about a command that bash can't read (`agent.rules` = `swe-agent`, `environment.session`), with `action`, `bash_stdout` and `bash_stderr`."),
-    optional("agent.salvage_command", Type::Text, "Shell command that is run at every ending, while the environment still exists, to save the work (the diff); unset: none."),
+    key("agent.salvage_command", Type::Text, "\"@patch\"", "Shell command that is run at every ending, while the environment still exists, to save the work; `@patch`: once a command has run, the changes of the git work tree since the start, and the names of what can't be in a patch; `null`: none.").nullable(),
     key("agent.salvage_timeout", Type::Seconds, "30.0", "Time limit of the salvage command, in seconds."),
     optional("agent.output_path", Type::Text, "Where the trajectory goes; unset: a fresh folder per run."),
     optional("agent.mode", Type::OneOf(MODES), "Who decides at a terminal: `confirm` asks before commands run, `yolo` does not, in `human` the user gives the commands; unset: `confirm`. Without a terminal nobody is asked."),

@@ -257,7 +257,7 @@ fn files_of_mini_load_unchanged() {
         Value::Object(config.model.model_kwargs),
         json!({"drop_params": true, "parallel_tool_calls": true, "temperature": 0.0})
     );
-    assert_eq!(config.agent.salvage_command, None, "nothing of the preset");
+    assert_eq!(config.agent.salvage_command.as_deref(), Some("@patch"));
     assert_eq!(config.pipeline.parser, "toolcall");
 
     let later = MINI.replace(

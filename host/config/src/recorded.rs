@@ -1,8 +1,7 @@
 //! The config of an earlier run as a layer: what its journal has recorded, without the secrets.
 //!
 //! A journal holds the resolved config, which does not tell set values from defaults. The
-//! difference matters: for example, a salvage command that the user set takes precedence over the
-//! executor's own, and that of a preset does not. So the layer holds only what differs from the
+//! difference matters: a value that the user set stays, whatever a later preset says. So the layer holds only what differs from the
 //! presets below it.
 
 use serde_json::Value;
@@ -262,7 +261,7 @@ mod tests {
         // A key that was not set is still not set.
         let config = env.resolve(&[]).unwrap();
         let (layers, _) = again(&config, &[]).unwrap();
-        let origin = layers.origin_of("agent.salvage_command");
+        let origin = layers.origin_of("agent.system_template");
         assert!(matches!(origin, Some(Origin::Preset { .. })), "{origin:?}");
     }
 

@@ -14,6 +14,7 @@ mod tests;
 mod upload;
 
 use std::path::Path;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -22,7 +23,6 @@ use again::{Base, WorkspaceHandle};
 pub use again::{folder_of_handle, without_claim};
 use failures::{beginning, exception};
 use host_folder::{Hold, HostFolder};
-use scripts::Since;
 pub use settings::{StartupCommand, WorkspaceSettings};
 use source::{Remote, RepositorySource, without_credentials};
 
@@ -32,9 +32,13 @@ use mswea_core::{
     Command, Context, EnvironmentReady, Executor, ExecutorError, InteractivePrograms, Object,
     Output, Progress, Stop,
 };
+use mswea_git::{Keep, Since, StartState};
 
 /// The message if git is missing, so that changes can't be found.
 const NO_GIT: &str = "`git` is not in the environment, so the changes can't be saved as a diff: install it in the image, or copy the files yourself";
+
+/// The time limit of noting the state of a repository that is no workspace.
+const NOTED: Duration = Duration::from_secs(60);
 
 /// An executor whose environment has a workspace.
 pub struct WorkspaceExecutor {
@@ -48,6 +52,7 @@ pub struct WorkspaceExecutor {
     hold: Option<Hold>,
     /// The handle of the environment itself.
     handle: Value,
+    has_started: bool,
 }
 
 /// The result of a step of the set-up.
@@ -78,6 +83,7 @@ impl WorkspaceExecutor {
             room: None,
             hold: None,
             handle: Value::Null,
+            has_started: false,
         }
     }
 
@@ -107,22 +113,62 @@ impl WorkspaceExecutor {
             let number = format!("{} of {}", index + 1, commands.len());
             self.start_up(command, &number, source, context).await?;
         }
-        if !self.settings.has_repository() {
-            return Ok(());
-        }
-        let state = scripts::state(&self.settings.repo_path);
-        let done = self.run(&state, source, context).await?;
-        if done.answer("no-git").is_some() {
+        let state = self.note_start(source, context).await?;
+        if state.lacks_git {
             context.front.show(&Progress::Warning(NO_GIT));
         }
-        let told = |name| done.answer(name).map(str::to_owned);
-        self.base = told("repository").map(|_| Base {
-            commit: pinned.or_else(|| told("head")),
-            tree: told("tree"),
+        let noted = Base::of(&state);
+        self.base = Some(Base {
+            commit: pinned.or(noted.commit.clone()),
             cloned,
-            is_repository: true,
+            ..noted
         });
         Ok(())
+    }
+
+    /// Notes the state of the files, which the patch at the end is counted from.
+    async fn note_start(
+        &mut self,
+        source: Option<&RepositorySource>,
+        context: &Context,
+    ) -> Result<StartState, ExecutorError> {
+        let path = &self.settings.repo_path;
+        let is_only_noted = self.settings.is_only_noted();
+        if is_only_noted && self.settings.on_host && !is_in_repository(&self.settings.cwd) {
+            return Ok(StartState::default());
+        }
+        let script = mswea_git::start(
+            path,
+            match (is_only_noted, self.settings.on_host) {
+                (true, _) => Keep::Names,
+                (false, true) => Keep::OwnContents,
+                (false, false) => Keep::Contents,
+            },
+        );
+        let limit = self.settings.limit();
+        let command = Command {
+            timeout: Some(if is_only_noted {
+                limit.min(NOTED)
+            } else {
+                limit
+            }),
+            apart: true,
+            ..Command::new(&script)
+        };
+        let output = self.inner.execute(&command, &context.stop).await;
+        match (StartState::of(&output.output), exception(&output)) {
+            (Some(state), None) => Ok(state),
+            (state, _) if is_only_noted => Ok(state.unwrap_or_default()),
+            (None, None) => Ok(StartState::default()),
+            (_, Some(_)) => {
+                let what =
+                    source.map_or_else(|| self.settings.repo_path.clone(), RepositorySource::shown);
+                let (limit, text) = (self.settings.limit(), redact(source, &output.output));
+                fail(failures::of_script(&what, limit, &output, &text, &|text| {
+                    redact(source, text)
+                }))
+            }
+        }
     }
 
     async fn clone_it(
@@ -356,16 +402,16 @@ impl Executor for WorkspaceExecutor {
             self.room = Some(room);
         }
         // A container in which the set-up did not end can't be set up again.
-        let inner = known
-            .inner
-            .as_ref()
-            .filter(|_| self.settings.on_host || known.base.is_some());
+        let inner = known.inner.as_ref().filter(|_| {
+            self.settings.on_host || self.settings.is_only_noted() || known.base.is_some()
+        });
         match self.inner.start(context, inner).await {
             Ok(mut ready) => {
                 ready.replaced = ready.replaced.or(gone);
                 self.base = known.base.filter(|_| ready.replaced.is_none());
                 self.handle = std::mem::take(&mut ready.handle);
                 ready.handle = self.known();
+                self.has_started = true;
                 if self.base.is_some() {
                     self.hold = self.room.take().map(HostFolder::keep);
                 }
@@ -394,7 +440,10 @@ impl Executor for WorkspaceExecutor {
     }
 
     fn check_restore(&self) -> Result<(), ExecutorError> {
-        Ok(())
+        match self.settings.is_only_noted() {
+            true => fail("the environment has no repository of its own (`workspace`), and only the files of one can be restored".to_owned()),
+            false => Ok(()),
+        }
     }
 
     async fn restore(
@@ -403,6 +452,7 @@ impl Executor for WorkspaceExecutor {
         prologue: &str,
         stop: &Stop,
     ) -> Result<(), ExecutorError> {
+        self.check_restore()?;
         self.bring_back(patch, prologue, stop).await
     }
 
@@ -433,18 +483,37 @@ impl Executor for WorkspaceExecutor {
     /// The command that prints the changes in the repository since the start as a patch; none
     /// before the start, and without a repository.
     fn salvage_command(&self) -> Option<String> {
-        let base = self.base.as_ref().filter(|base| base.is_repository)?;
-        let (commit, tree) = (base.commit.as_deref(), base.tree.as_deref());
-        let since = match commit {
-            Some(commit) if base.cloned => Since::Commit(commit, tree),
-            _ => Since::Tree(tree, commit),
+        let path = &self.settings.repo_path;
+        let Some(base) = &self.base else {
+            // An earlier version has noted nothing.
+            let is_known = self.settings.is_only_noted() && self.has_started;
+            return is_known.then(|| mswea_git::changes(path, None, Since::Files));
         };
-        Some(scripts::diff(&self.settings.repo_path, since))
+        let since = match base.cloned && base.commit.is_some() {
+            true => Since::Commit,
+            false => Since::Files,
+        };
+        Some(mswea_git::changes(path, Some(&base.start()), since))
     }
 
     fn template_vars(&self) -> Object {
         self.inner.template_vars()
     }
+}
+
+/// Whether a folder of this machine (empty: the current one) is in a work tree.
+fn is_in_repository(folder: &str) -> bool {
+    let folder = match folder {
+        "" => ".",
+        folder => folder,
+    };
+    // If the folder can't be read, the script finds out.
+    let Ok(folder) = Path::new(folder).canonicalize() else {
+        return true;
+    };
+    folder
+        .ancestors()
+        .any(|folder| folder.join(".git").symlink_metadata().is_ok())
 }
 
 fn fail<T>(message: String) -> Result<T, ExecutorError> {

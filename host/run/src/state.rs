@@ -73,6 +73,8 @@ pub struct State {
     pub is_interrupted: bool,
     /// The numbers by which the user has raised the limits.
     pub raised: Raised,
+    /// Whether a command of the agent has begun.
+    pub has_acted: bool,
     /// The output of the salvage command.
     pub salvage: Option<Output>,
     /// The stage of the salvage at this end.

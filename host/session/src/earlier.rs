@@ -304,7 +304,6 @@ impl Earlier {
                 is_resumed: true,
                 unfinished: self.unfinished(),
                 is_shared: !others.is_empty(),
-                salvage_command: settings.salvage_command.clone(),
                 is_comparable: !settings.salvage_is_explicit,
                 handle: None,
             });
@@ -322,7 +321,6 @@ impl Earlier {
             is_resumed: false,
             unfinished: None,
             is_shared: false,
-            salvage_command: None,
             is_comparable: false,
             handle: None,
         })

@@ -83,11 +83,9 @@ impl EnvironmentPlan<'_> {
             EnvironmentKind::Swerex => self.swerex(cwd)?,
             EnvironmentKind::Command => self.command(cwd)?,
         };
-        Ok(if workspace.is_needed() {
-            Box::new(mswea_executor::WorkspaceExecutor::new(inner, workspace))
-        } else {
-            inner
-        })
+        Ok(Box::new(mswea_executor::WorkspaceExecutor::new(
+            inner, workspace,
+        )))
     }
 
     fn workspace(&self) -> WorkspaceSettings {

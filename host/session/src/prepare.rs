@@ -10,7 +10,7 @@ use crate::plugins::{RoleSetup, StartedRoles};
 use crate::replayed::Replayed;
 use crate::wiring::{self, seconds};
 use crate::{Job, Runtime, SetupError, keys, locks, shell, toolset};
-use mswea_config::{Config, Origin, resolve_model};
+use mswea_config::{Config, resolve_model};
 use mswea_core::{Context, Executor, Front, Object, Person, Progress};
 use mswea_executor::{StartupCommand, aside};
 use mswea_provider::Secrets;
@@ -408,12 +408,13 @@ fn multimodal(job: &Job<'_>) -> Result<Option<Multimodal>, SetupError> {
     })
 }
 
+/// The value of `agent.salvage_command` for the patch that this host makes itself.
+const OWN_SALVAGE: &str = "@patch";
+
 fn settings(job: &Job<'_>, own_files: &[String]) -> Result<RunSettings, SetupError> {
     let config = job.config;
     let agent = &config.agent;
-    let salvage_set_by = job
-        .layers
-        .and_then(|layers| layers.origin_of("agent.salvage_command"));
+    let salvage = agent.salvage_command.as_deref();
     Ok(RunSettings {
         sampler: sampler(job)?,
         limits: RunLimits {
@@ -426,14 +427,10 @@ fn settings(job: &Job<'_>, own_files: &[String]) -> Result<RunSettings, SetupErr
         },
         rules: toolset::rules(config),
         action_timeout: seconds(config.environment.timeout),
-        salvage_command: agent
-            .salvage_command
-            .clone()
-            .filter(|command| !command.trim().is_empty()),
-        salvage_is_explicit: !matches!(
-            salvage_set_by,
-            None | Some(Origin::BuiltIn | Origin::Preset { .. })
-        ),
+        salvage_command: salvage
+            .filter(|command| !command.trim().is_empty() && *command != OWN_SALVAGE)
+            .map(str::to_owned),
+        salvage_is_explicit: salvage != Some(OWN_SALVAGE),
         salvage_prologue: shell::own_files(own_files),
         salvage_timeout: seconds(agent.salvage_timeout),
         warn_unknown_cost: agent.cost_limit > 0.0 && config.model.cost_tracking != "ignore_errors",

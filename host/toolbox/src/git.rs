@@ -54,37 +54,39 @@ impl WorkTree {
         ended("git apply -R", output).map(drop)
     }
 
-    /// Stages all changes and returns them.
+    /// Stages all changes and returns them as a patch.
     pub fn stage(&self) -> Result<Vec<u8>, ToolRefusal> {
-        ended("git add -A", self.git(&["add", "-A"]).output())?;
-        ended("git diff --cached", self.diff().output())
+        // The patch does not need the index, so that a repository of another user or a filter that fails costs no work.
+        let staged = ended("git add -A", self.git(&["add", "-A"]).output());
+        let patch = self.changes();
+        patch.or_else(|refusal| {
+            staged.map_or(Err(refusal), |_| {
+                ended(
+                    "git diff --cached",
+                    self.git(&["diff", "--cached"]).output(),
+                )
+            })
+        })
     }
 
-    /// The changes, without staging them: git works on a copy of the index.
+    /// The changes as a patch, without staging them: since the start of the run, which the host has noted in the script that
+    /// it has left beside the registry; else since the last commit.
     pub fn changes(&self) -> Result<Vec<u8>, ToolRefusal> {
-        let index = self.git(&["rev-parse", "--git-path", "index"]).output();
-        let index = ended("git rev-parse", index)?;
-        let index = self
-            .root
-            .join(String::from_utf8_lossy(index.trim_ascii_end()).as_ref());
-        let copy = places::beside_registry(&format!("index-{}", std::process::id()));
-        // A repository may have no index yet.
-        let _ = fs::copy(&index, &copy);
-        let mut add = self.git(&["add", "-A"]);
-        let made = ended("git add -A", add.env("GIT_INDEX_FILE", &copy).output()).and_then(|_| {
-            let mut diff = self.diff();
-            ended(
-                "git diff --cached",
-                diff.env("GIT_INDEX_FILE", &copy).output(),
-            )
-        });
-        let _ = fs::remove_file(&copy);
-        made
-    }
-
-    fn diff(&self) -> Command {
-        // A diff program in the user's settings would not make a patch.
-        self.git(&["diff", "--cached", "--no-color", "--no-ext-diff"])
+        let script = fs::read_to_string(places::beside_registry("changes"))
+            .unwrap_or_else(|_| mswea_git::changes("", None, mswea_git::Since::Files));
+        let mut command = mswea_git::shell(&script);
+        let printed = ended("git diff", command.current_dir(&self.root).output())?;
+        let printed = String::from_utf8_lossy(&printed);
+        match mswea_git::SavedChanges::of(&printed) {
+            Some(saved) if saved.archive.is_none() => Ok(saved.patch.into_bytes()),
+            Some(saved) => Err(ToolRefusal::one(format!(
+                "Error: {}",
+                saved.notes.join("; ")
+            ))),
+            None => Err(ToolRefusal::one(
+                "Error: the changes can't be found".to_owned(),
+            )),
+        }
     }
 }
 

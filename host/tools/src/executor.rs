@@ -109,6 +109,12 @@ impl ToolsExecutor {
             &begun,
             "the files of the tools can't be made; set `tools.root`",
         )?;
+        if let Some(script) = self.inner.salvage_command() {
+            // What submits has to count from the same start as the patch at the end.
+            let file = format!("{}.changes", self.place.registry_file());
+            let text = format!("printf '%s' {} > {}", quoted(&script), quoted(&file));
+            self.run(&text, true, stop).await;
+        }
         for index in 0..self.bundles.len() {
             self.install_one(index, context).await?;
         }

@@ -11,6 +11,7 @@ use super::host_folder::{HostFolder, TakenFolder};
 use super::{WorkspaceExecutor, fail, scripts};
 use crate::handle::folder_of;
 use mswea_core::{Command, ExecutorError, Stop};
+use mswea_git::{SavedChanges, StartOfTree, StartState};
 
 /// The base of the diff: ids of git objects, as far as the repository has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +26,57 @@ pub(super) struct Base {
     /// set-up can have left uncommitted changes. In a folder that existed before, the commit may be
     /// far from the files.
     pub(super) cloned: bool,
+    /// The repositories inside: place, commit and tree of each, empty texts for what there is not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) inside: Vec<(String, String, String)>,
+    /// The time of the start by the clock of the environment, in Unix seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) time: Option<u64>,
+    /// The files that had changes against the commit, if only their names were noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) changed: Option<Vec<String>>,
+}
+
+impl Base {
+    pub(super) fn of(state: &StartState) -> Self {
+        let text = |id: &Option<String>| id.clone().unwrap_or_default();
+        let first = state.trees.first();
+        Self {
+            is_repository: first.is_some(),
+            commit: first.and_then(|tree| tree.commit.clone()),
+            tree: first.and_then(|tree| tree.tree.clone()),
+            cloned: false,
+            inside: state
+                .trees
+                .iter()
+                .skip(1)
+                .map(|tree| (tree.place.clone(), text(&tree.commit), text(&tree.tree)))
+                .collect(),
+            time: state.time,
+            changed: state.changed.clone(),
+        }
+    }
+
+    /// What was there at the start.
+    pub(super) fn start(&self) -> StartState {
+        let id = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        let inside = self.inside.iter().map(|(place, commit, tree)| StartOfTree {
+            place: place.clone(),
+            commit: id(commit),
+            tree: id(tree),
+        });
+        let outermost = self.is_repository.then(|| StartOfTree {
+            place: ".".to_owned(),
+            commit: self.commit.clone(),
+            tree: self.tree.clone(),
+        });
+        StartState {
+            trees: outermost.into_iter().chain(inside).collect(),
+            time: self.time,
+            changed: self.changed.clone(),
+            lacks_git: false,
+        }
+    }
 }
 
 /// The member [`WorkspaceHandle::taken`].
@@ -46,10 +98,18 @@ pub(super) struct WorkspaceHandle {
 }
 
 impl WorkspaceHandle {
+    /// A handle that has no part of a workspace is that of the environment itself.
     pub(super) fn of(handle: Option<&Value>) -> Self {
-        handle
-            .and_then(|handle| Self::deserialize(handle).ok())
-            .unwrap_or_default()
+        let Some(handle) = handle else {
+            return Self::default();
+        };
+        match handle.get("inner") {
+            Some(_) => Self::deserialize(handle).unwrap_or_default(),
+            None => Self {
+                inner: Some(handle.clone()).filter(|handle| !handle.is_null()),
+                ..Self::default()
+            },
+        }
     }
 
     /// How the folder `path` was taken for a set-up that did not end.
@@ -116,7 +176,9 @@ impl WorkspaceExecutor {
         prologue: &str,
         stop: &Stop,
     ) -> Result<(), ExecutorError> {
-        let Some(print) = mswea_core::Executor::salvage_command(self) else {
+        let has_repository = self.base.as_ref().is_some_and(|base| base.is_repository);
+        let print = mswea_core::Executor::salvage_command(self).filter(|_| has_repository);
+        let Some(print) = print else {
             return fail(
                 "there is no git repository in the workspace, and only the files of one can be restored".to_owned(),
             );
@@ -124,6 +186,7 @@ impl WorkspaceExecutor {
         let path = self.settings.repo_path.clone();
         let print = format!("{prologue}{print}");
         let now = self.whole(&print, stop).await?;
+        let now = SavedChanges::of(&now).unwrap_or_default().patch;
         if now == patch {
             return Ok(());
         }

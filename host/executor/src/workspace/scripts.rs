@@ -133,43 +133,58 @@ pub(super) fn adopt(path: &str, on_host: bool) -> String {
     };
     format!(
         r#"{}cd {} || fail folder
-{chown}[ ! -e .git ] || ! has_git || g update-index -q --refresh >/dev/null 2>&1
-tell done
+{chown}tell done
+{}[ ! -f "$own/index" ] || {{ g update-index -q --refresh >/dev/null 2>&1; put_index; }}
+exit 0
 "#,
         preamble(),
         quoted(path),
+        mswea_git::entered(""),
     )
+}
+
+/// The beginning of scripts that work in a repository which is already there, perhaps somebody else's: `g` is git without
+/// its settings, programs and hooks.
+fn in_repository(path: &str) -> String {
+    format!(
+        r#"{}cd {} || fail folder
+has_git || fail no-git
+{}"#,
+        preamble(),
+        quoted(path),
+        mswea_git::entered(""),
+    )
+    .replace("|| exit 3", "|| fail no-repository")
 }
 
 /// Discards changes and checks out a commit, each if requested.
 ///
 /// With `careful`, uncommitted work is never discarded.
 pub(super) fn position(path: &str, reset: bool, careful: bool, commit: Option<&str>) -> String {
-    let mut script = format!(
-        r#"{}cd {} || fail folder
-has_git || fail no-git
-top=$(g rev-parse --show-toplevel 2>/dev/null) && [ -n "$top" ] && cd "$top" || fail no-repository
-"#,
-        preamble(),
-        quoted(path),
-    );
+    let mut script = in_repository(path);
+    script.push_str("[ -z \"$head\" ] || echo \"$head\" >\"$own/HEAD\"\n");
     let clean = "g clean -fdq || fail reset\n";
     if reset && careful {
         script.push_str(
-            "dirty=$(g status --porcelain --untracked-files=normal --ignore-submodules=dirty) || fail reset\n\
+            "dirty=$(g status --porcelain --untracked-files=normal --ignore-submodules=all) || fail reset\n\
              [ -z \"$dirty\" ] || { printf '%s\\n' \"$dirty\" | sed -n '1,20s/^/- /p'; fail dirty; }\n",
         );
     }
     if reset {
-        script.push_str("g reset -q --hard || fail reset\n");
+        script.push_str("[ -z \"$head\" ] || g read-tree --reset -u \"$head\" || fail reset\n");
+        script.push_str("put_index\n");
         script.push_str(clean);
     }
     if let Some(commit) = commit {
-        let force = if reset { "--force" } else { "" };
+        let how = if reset {
+            "--reset -u"
+        } else {
+            "-m -u ${head:+\"$head\"}"
+        };
         script.push_str(&format!(
             r#"commit={}
-sha=$(g rev-parse -q --verify "$commit^{{commit}}") || sha=$(g rev-parse -q --verify "origin/$commit^{{commit}}") || fail no-commit
-g checkout -q {force} --detach "$sha" || fail checkout
+sha=$(commit_of "$commit") || sha=$(commit_of "origin/$commit") || fail no-commit
+g read-tree {how} "$sha" && put_index && put_head "$sha" || fail checkout
 "#,
             quoted(commit)
         ));
@@ -184,109 +199,12 @@ g checkout -q {force} --detach "$sha" || fail checkout
 /// Prints the commit that is checked out; nothing if there is none.
 pub(super) fn head(path: &str) -> String {
     format!(
-        r#"{}cd {} && has_git && g rev-parse --git-dir >/dev/null 2>&1 && tell repository || exit 0
-head=$(g rev-parse -q --verify 'HEAD^{{commit}}') && tell head "$head"
-exit 0
-"#,
-        preamble(),
-        quoted(path),
+        "{}[ -z \"$head\" ] || tell head \"$head\"\nexit 0\n",
+        in_repository(path)
     )
 }
 
-/// Prints what [`head`] prints, and the current files as a tree that it adds to the repository; or
-/// that there is a repository but no git.
-///
-/// No name refers to the tree, so git removes it after some weeks.
-pub(super) fn state(path: &str) -> String {
-    format!(
-        r#"{}cd {} || exit 0
-has_git || {{ [ ! -e .git ] || tell no-git; exit 0; }}
-{LOOK}
-tell repository
-head=$(g rev-parse -q --verify 'HEAD^{{commit}}') && tell head "$head"
-{COPY_INDEX}
-{ADD} >/dev/null 2>&1 || :
-tree=$(g write-tree 2>/dev/null) && tell tree "$tree"
-exit 0
-"#,
-        preamble(),
-        quoted(path),
-    )
-}
-
-/// Finds the repository.
-const LOOK: &str = r#"top=$(g rev-parse --show-toplevel 2>/dev/null) && [ -n "$top" ] || exit 0"#;
-
-/// Goes to the top of the repository, with a copy of its index that is removed at the end.
-const COPY_INDEX: &str = r#"scratch=$(mktemp -d) || exit 0
-trap 'rm -rf "$scratch"' EXIT
-index=$(g rev-parse --git-path index)
-[ ! -f "$index" ] || cp "$index" "$scratch/index"
-objects=$(cd "$(g rev-parse --git-path objects)" && pwd) || exit 0
-cd "$top" || exit 0
-export GIT_INDEX_FILE="$scratch/index" GIT_OPTIONAL_LOCKS=0"#;
-
-/// Adds all files to the index.
-const ADD: &str =
-    "g -c core.safecrlf=false -c advice.addEmbeddedRepo=false add --all --ignore-errors";
-
-/// Turns `"$@"`, pathspecs of files that the host itself may have written in the repository, into
-/// pathspecs that exclude them.
-const OWN: &str = r#"if [ $# -gt 0 ]; then
-  own=$(g -c core.quotePath=false grep --cached --full-name --no-color -l -a -F -e mswea- -- "$@")
-  set --
-  while IFS= read -r file; do
-    [ -z "$file" ] || set -- "$@" ":(top,exclude,literal)$file"
-  done <<END
-$own
-END
-fi"#;
-
-/// The base of a patch.
-#[derive(Clone, Copy)]
-pub(super) enum Since<'a> {
-    /// The changes since this tree, or else since this commit: applies to the files as they were
-    /// then.
-    Tree(Option<&'a str>, Option<&'a str>),
-    /// The files that have changed since the tree, compared with the commit: applies to the commit.
-    Commit(&'a str, Option<&'a str>),
-}
-
-/// Prints the changes, new and binary files included, as a patch for `git apply`; all files if
-/// there is no base.
-///
-/// Index and objects are copies in a temporary folder, so the repository does not change. The
-/// original repository is named in a file, because the variable for it can't hold every path.
-pub(super) fn diff(path: &str, since: Since<'_>) -> String {
-    let is = |kind: &str, name: &str| format!("g rev-parse -q --verify '{name}^{{{kind}}}' || ");
-    let tree = |name: Option<&str>| name.map_or_else(String::new, |name| is("tree", name));
-    let commit = |name: &str| format!("{}{}", is("commit", name), is("commit", "HEAD"));
-    let (base, only) = match since {
-        Since::Tree(from, or) => {
-            let or = or.map_or_else(String::new, commit);
-            (format!("{}{or}", tree(from)), String::new())
-        }
-        Since::Commit(from, None) => (commit(from), String::new()),
-        Since::Commit(from, Some(since)) => (commit(from), only(since)),
-    };
-    format!(
-        r#"{}exec 3>&1 >/dev/null 2>&1
-cd {} && has_git || exit 0
-{LOOK}
-{COPY_INDEX}
-mkdir -p "$scratch/objects/info" && printf '%s\n' "$objects" >"$scratch/objects/info/alternates" || exit 0
-export GIT_OBJECT_DIRECTORY="$scratch/objects"
-{ADD} || :
-base=$({base}g hash-object -t tree /dev/null)
-{only}{OWN}
-g --no-pager -c diff.noprefix=false -c diff.mnemonicPrefix=false -c diff.context=3 -c diff.interHunkContext=0 diff --cached --binary --find-renames --no-color --no-ext-diff --no-textconv --submodule=short "$base" -- :/ "$@" >&3
-"#,
-        preamble(),
-        quoted(path),
-    )
-}
-
-/// Applies a patch that [`diff`] has printed.
+/// Applies a patch that [`mswea_git::changes`] has printed.
 pub(super) fn apply(path: &str, patch: &str) -> String {
     let mut end = "END-OF-PATCH".to_owned();
     while patch.contains(&end) {
@@ -294,32 +212,12 @@ pub(super) fn apply(path: &str, patch: &str) -> String {
     }
     let newline = if patch.ends_with('\n') { "" } else { "\n" };
     format!(
-        r#"{}exec 2>&1
-cd {} || fail folder
-{LOOK}
-cd "$top" || fail folder
-g apply --binary --whitespace=nowarn - <<'{end}' || fail apply
+        r#"exec 2>&1
+{}g apply --binary --whitespace=nowarn - <<'{end}' || fail apply
 {patch}{newline}{end}
 tell done
 "#,
-        preamble(),
-        quoted(path),
-    )
-}
-
-/// Makes an index of `$base` with the files that have changed since the tree `since`, without the
-/// set-up's other changes. If that can't be done, all files are included.
-fn only(since: &str) -> String {
-    format!(
-        r#"tab=$(printf '\t')
-only() {{
-  now=$(g write-tree) && g rev-parse -q --verify '{since}^{{tree}}' || return 1
-  GIT_INDEX_FILE="$scratch/only"
-  g read-tree "$base" && g diff-tree -r --raw --no-abbrev --no-renames '{since}' "$now" >"$scratch/changed" || return 1
-  sed "s/^:[0-7]* \([0-7]*\) [0-9a-f]* \([0-9a-f]*\) [A-Z][0-9]*$tab/\1 \2$tab/" "$scratch/changed" | g update-index --index-info
-}}
-only || GIT_INDEX_FILE="$scratch/index"
-"#
+        in_repository(path),
     )
 }
 

@@ -39,6 +39,8 @@ pub struct WorkspaceSettings {
     pub run_id: String,
     /// The program of the guardian; see [`LocalSettings`](crate::LocalSettings).
     pub guard_program: Option<PathBuf>,
+    /// The working directory of commands; [`WorkspaceSettings::settle`] finds out.
+    pub cwd: String,
     /// Whether the user set `repo_path`; [`WorkspaceSettings::settle`] finds out. Uncommitted work
     /// in a folder of the host that the user did not name is not discarded.
     pub path_is_chosen: bool,
@@ -56,9 +58,10 @@ impl std::fmt::Debug for WorkspaceSettings {
 }
 
 impl WorkspaceSettings {
-    /// Whether there is anything to set up.
-    pub fn is_needed(&self) -> bool {
-        self.has_repository() || !self.startup_commands.is_empty()
+    /// Whether there is no workspace, and only the state of the files at the start is noted, which the patch at the end is
+    /// counted from.
+    pub fn is_only_noted(&self) -> bool {
+        !self.has_repository()
     }
 
     /// Whether there is a repository.
@@ -86,6 +89,7 @@ impl WorkspaceSettings {
             check_commit(commit)?;
         }
         if !self.has_repository() {
+            self.cwd = cwd.to_owned();
             return Ok(cwd.to_owned());
         }
         self.path_is_chosen = !self.repo_path.is_empty();
@@ -116,8 +120,8 @@ impl WorkspaceSettings {
         if let Some(RepositorySource::Folder(folder)) = &source {
             self.check_folder(folder)?;
         }
-        let start = if chosen { cwd } else { path };
-        Ok(start.to_owned())
+        self.cwd = if chosen { cwd } else { path }.to_owned();
+        Ok(self.cwd.clone())
     }
 
     /// The origin of the repository.
@@ -251,7 +255,7 @@ mod tests {
         };
         assert_eq!(nothing.settle("/w").unwrap(), "/w");
         assert_eq!(nothing.repo_path, "");
-        assert!(nothing.is_needed() && !nothing.has_repository());
+        assert!(!nothing.has_repository());
     }
 
     #[test]

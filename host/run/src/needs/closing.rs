@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::agent::{Agent, Ended};
 use mswea_core::{Command, End, Event, Message, Object, Output, Progress, Stop, exit_message};
+use mswea_git::SavedChanges;
 
 /// The time limit of the clean-up after the run was asked twice to stop.
 const LAST_WAIT: Duration = Duration::from_secs(2);
@@ -16,7 +17,7 @@ enum Lost {
 }
 
 impl Agent {
-    /// Whether there is work to be saved. There is none before the first reply or before the end of
+    /// Whether there is work to be saved. There is none before the first command or before the end of
     /// the set-up, and work that an earlier end has saved is not saved again.
     pub(crate) fn has_work(&self) -> bool {
         let state = self.recorder.state();
@@ -26,7 +27,12 @@ impl Agent {
         // The executor's command may be known only once the environment is ready.
         let has_command = self.salvage_command().is_some()
             || !environment.is_ready && !self.settings.salvage_is_explicit;
-        is_usable && state.account.queries > 0 && has_command
+        // Nothing that this host does itself is done before a command has run.
+        let has_begun = match self.settings.salvage_is_explicit {
+            true => state.account.queries > 0,
+            false => state.has_acted,
+        };
+        is_usable && has_begun && has_command
     }
 
     /// Saves the work, whatever ended the run. A second Ctrl-C skips this; if the run has
@@ -49,7 +55,10 @@ impl Agent {
         let is_submitted = self.recorder.state().end == Some(End::Submitted);
         // The result is recorded before the environment is removed, which may take seconds.
         let saved = match self.save(&command, is_submitted).await {
-            Some(output) => self.record_or_apply(Event::Salvaged { output }),
+            Some(output) => {
+                let output = self.told(output);
+                self.record_or_apply(Event::Salvaged { output })
+            }
             None => self.give_up_salvage("SalvageStopped", "the salvage command was stopped"),
         };
         begun.and(saved)
@@ -92,12 +101,45 @@ impl Agent {
     }
 
     fn salvage_command(&self) -> Option<String> {
-        let own = self.settings.salvage_command.clone();
         if self.settings.salvage_is_explicit {
-            return own;
+            return self.settings.salvage_command.clone();
         }
-        let command = self.parts.executor.salvage_command().or(own)?;
+        let command = self.parts.executor.salvage_command()?;
         Some(format!("{}{command}", self.settings.salvage_prologue))
+    }
+
+    /// The result of the salvage: the patch, with what can't be in it, which the user is told.
+    fn told(&self, mut output: Output) -> Output {
+        if !output.exception_info.is_empty() {
+            let why = &output.exception_info;
+            self.show(&Progress::Warning(&format!(
+                "the changes are not saved: {why}"
+            )));
+        }
+        if self.settings.salvage_is_explicit {
+            return output;
+        }
+        let Some(saved) = SavedChanges::of(&output.output) else {
+            if output.exception_info.is_empty() && !output.output.trim().is_empty() {
+                let text =
+                    "the changes are not saved: the environment's shell can't run the script";
+                self.show(&Progress::Warning(text));
+            }
+            return output;
+        };
+        output.output = saved.patch;
+        for note in &saved.notes {
+            self.show(&Progress::Warning(&format!("saved changes: {note}")));
+        }
+        if !saved.notes.is_empty() {
+            output.extra.insert("notes".into(), saved.notes.into());
+        }
+        if let Some(archive) = saved.archive {
+            // The patch is not all.
+            output.returncode = 1;
+            output.extra.insert("archive".into(), archive.into());
+        }
+        output
     }
 
     async fn save(&mut self, command: &str, is_submitted: bool) -> Option<Output> {

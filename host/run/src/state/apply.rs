@@ -319,6 +319,7 @@ impl State {
                 }
                 slot.stage = Stage::Running;
                 self.command_begun = t;
+                self.has_acted = true;
             }
             Event::Output {
                 output, timestamp, ..
@@ -327,6 +328,8 @@ impl State {
                     self.execution_seconds += (t - self.command_begun).max(0.0);
                     self.timeouts = timeouts(self.timeouts, &output);
                 }
+                // A journal of version 1 does not record the begin.
+                self.has_acted |= output.returncode != -1 || output.exception_info.is_empty();
                 self.submission = submission(&output);
                 if let Some(Value::Object(state)) = output.extra.get(TOOL_STATE) {
                     self.tool_state.clone_from(state);

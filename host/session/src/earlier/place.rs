@@ -12,6 +12,7 @@ use mswea_core::{
     Stop,
 };
 use mswea_executor::without_claim;
+use mswea_git::SavedChanges;
 
 /// An environment whose files are restored once, from a recorded patch.
 pub(crate) struct RestoredPlace {
@@ -32,9 +33,7 @@ pub(crate) struct RestoredPlace {
     pub(crate) unfinished: Option<String>,
     /// Another run has worked in the folder since.
     pub(crate) is_shared: bool,
-    /// The command that prints the changes, for an environment without a command of its own.
-    pub(crate) salvage_command: Option<String>,
-    /// Whether `patch` is the output of that command, or of the environment's own.
+    /// Whether `patch` is what the environment's own command has printed.
     pub(crate) is_comparable: bool,
     /// The result of the set-up of a new environment, which was done at its start.
     pub(crate) handle: Option<Value>,
@@ -81,7 +80,7 @@ impl RestoredPlace {
         match restored.await {
             Ok(()) => ready.is_restored = true,
             // There is nothing to restore.
-            Err(_) if patch.is_empty() && self.inner.salvage_command().is_none() => {}
+            Err(_) if patch.is_empty() && self.inner.check_restore().is_err() => {}
             Err(error) => context.front.show(&Progress::Warning(&format!(
                 "the files of the earlier environment are not restored: {error}"
             ))),
@@ -91,12 +90,13 @@ impl RestoredPlace {
 
     /// Warns if the files have changed since the earlier run.
     async fn compare(&mut self, patch: &str, context: &Context) {
-        let own = self.inner.salvage_command();
-        let way = match own {
-            Some(_) => "begin with `mswea-host fork`, which restores them",
-            None => "apply the patch that it has recorded (`info.mswea.salvage` in its trajectory)",
+        let way = match self.inner.check_restore() {
+            Ok(()) => "begin with `mswea-host fork`, which restores them",
+            Err(_) => {
+                "apply the patch that it has recorded (`info.mswea.salvage` in its trajectory)"
+            }
         };
-        let print = own.or_else(|| self.salvage_command.take());
+        let print = self.inner.salvage_command();
         let Some(print) = print.filter(|_| self.is_comparable) else {
             return;
         };
@@ -109,8 +109,9 @@ impl RestoredPlace {
         };
         let now = self.inner.execute(&command, &context.stop).await;
         let is_whole = now.returncode == 0 && now.exception_info.is_empty();
-        if is_whole && now.output != patch {
-            let files = changed_files(patch, &now.output);
+        let saved = SavedChanges::of(&now.output).filter(|_| is_whole);
+        if let Some(now) = saved.filter(|now| now.patch != patch) {
+            let files = changed_files(patch, &now.patch);
             context.front.show(&Progress::Warning(&format!(
                 "the files of the workspace have changed since the run ended ({files}), by somebody else or \
                  by another run: they are used as they are, nothing is overwritten, and the model is not \

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 use super::commands::{HELP, SlashCommand};
-use super::work_tree::{DIFF, RememberedFiles};
+use super::work_tree::RememberedFiles;
 use crate::cli::first_steps;
 use crate::cli::front::Desk;
 use mswea_config::Config;
@@ -224,7 +224,7 @@ impl Seat {
     /// Prints the changes in the working folder.
     fn diff(&self) {
         let desk = self.desk.clone();
-        self.send(DIFF.to_owned(), move |output| {
+        self.send(mswea_git::shown_changes(), move |output| {
             let text = format!("{}{}", output.output, output.exception_info);
             match text.trim_end() {
                 "" => desk.note("no changes"),
@@ -239,8 +239,6 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    use super::DIFF;
-
     fn sh(folder: &Path, script: &str) -> String {
         let mut command = Command::new("sh");
         command.args(["-c", script]).current_dir(folder);
@@ -254,14 +252,14 @@ mod tests {
     fn changes_without_a_commit_and_without_a_repository() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(
-            sh(folder.path(), DIFF),
+            sh(folder.path(), &mswea_git::shown_changes()),
             "the commands run outside of a git work tree\n"
         );
         sh(
             folder.path(),
             "git init -q 2>/dev/null; echo x >added; git add added; echo y >new",
         );
-        let changes = sh(folder.path(), DIFF);
+        let changes = sh(folder.path(), &mswea_git::shown_changes());
         assert!(
             changes.starts_with("diff --git a/added b/added\nnew file")
                 && changes.ends_with("+x\nnew file: new\n"),

@@ -17,18 +17,6 @@ const SIGN: &str = "@mswea ";
 /// How many files a message names.
 const NAMED: usize = 20;
 
-/// Prints the changes since the last commit. The arguments are pathspecs of the host's own files.
-pub(super) const DIFF: &str = r#"g() { command git --no-pager -c core.hooksPath=/dev/null -c core.fsmonitor=false "$@"; }
-found=$(LC_ALL=C g rev-parse --is-inside-work-tree 2>&1)
-case $found in
-true) ;;
-false | *'not a git repository'*) echo 'the commands run outside of a git work tree'; exit 0 ;;
-*) echo "$found"; exit 0 ;;
-esac
-base=$(g rev-parse -q --verify HEAD) || base=$(g hash-object -t tree /dev/null)
-g diff --no-ext-diff --no-textconv --no-color "$base" 2>&1
-g ls-files --others --exclude-standard 2>/dev/null | sed 's/^/new file: /'"#;
-
 /// Remembers the files, and undoes changes.
 #[derive(Debug)]
 pub(super) struct RememberedFiles {

@@ -1,7 +1,6 @@
 //! The commands of `sweagent`.
 
 mod attempts;
-mod git;
 mod many;
 mod many_files;
 mod pull_request;

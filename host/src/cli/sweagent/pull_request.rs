@@ -4,7 +4,6 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::git::git;
 use super::push_remote::PushRemote;
 use crate::cli::output::{self, Failure};
 use anyhow::Context as _;
@@ -89,7 +88,7 @@ impl PlannedPullRequest {
         };
         let commit = repo.zip(base).and_then(|(folder, base)| {
             let commit = format!("{base}^{{commit}}");
-            said_by_git(folder, &["rev-parse", "--verify", "-q", &commit])
+            mswea_git::commit_of(Path::new(folder), &commit)
         });
         let skip = tree.given("actions.pr_config.skip_if_commits_reference_issue");
         Ok(Some(Self {
@@ -166,15 +165,7 @@ impl PlannedPullRequest {
 
 /// The URL of a local repository's remote.
 fn origin(folder: &str) -> Option<String> {
-    said_by_git(folder, &["remote", "get-url", "origin"])
-}
-
-/// The output of git in a local repository.
-fn said_by_git(folder: &str, words: &[&str]) -> Option<String> {
-    let done = git().args(["-C", folder]).args(words).output().ok()?;
-    let said = String::from_utf8(done.stdout).ok()?;
-    let said = said.trim();
-    (done.status.success() && !said.is_empty()).then(|| said.to_owned())
+    mswea_git::origin_of(Path::new(folder))
 }
 
 /// A new repository from which a branch is pushed.
@@ -186,7 +177,7 @@ struct GitFolder<'g> {
 
 impl GitFolder<'_> {
     fn run(&self, words: &[&str]) -> Result<(), String> {
-        let mut command = git();
+        let mut command = mswea_git::command();
         command
             .current_dir(self.folder)
             .args([

@@ -7,7 +7,6 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::attempts::{AttemptSeries, AttemptsPlan};
-use super::git::git;
 use super::pull_request::PlannedPullRequest;
 use super::tidying::{write, write_json};
 use crate::cli::args::{DisplayArgs, RunArgs};
@@ -18,6 +17,7 @@ use crate::cli::person::Attendant;
 use crate::cli::{configs, dotenv, run};
 use mswea_config::{Layers, ProcessEnvironment, Sources};
 use mswea_core::Front;
+use mswea_executor::TempFolder;
 use mswea_secrecy as secrecy;
 use mswea_session::{self as session, Job};
 use mswea_sweagent::{
@@ -70,14 +70,17 @@ impl SingleRun<'_> {
         let shown = without_secrets(tree);
         let tokio = output::runtime()?;
         let mut problem = tokio.block_on(read_problem(tree, &variable))?;
-        let folder = match tree.given("output_dir").and_then(GivenTree::text) {
-            Some("DEFAULT") | None => (self.folder)(&problem.id),
-            Some(given) => expand(given, &variable)?.into(),
+        let (folder, is_chosen) = match tree.given("output_dir").and_then(GivenTree::text) {
+            Some("DEFAULT") | None => ((self.folder)(&problem.id), false),
+            Some(given) => (expand(given, &variable)?.into(), true),
         };
-        let files = SweFiles {
+        let mut files = SweFiles {
             run: std::path::absolute(&folder).context("the current folder can't be found")?,
             id: problem.id.clone(),
         };
+        if !is_chosen && works_on_this_machine(tree) {
+            files.run = unused(files.run, &files.id);
+        }
         let repo = match &mut problem.challenge {
             Some(challenge) => {
                 challenge.place(&files.challenge());
@@ -85,6 +88,10 @@ impl SingleRun<'_> {
                 None
             }
             None => local_repo(tree, &variable)?,
+        };
+        let staged = match &repo {
+            Some(repo) => staged_copy(repo, &files)?,
+            None => None,
         };
         let pull = PlannedPullRequest::of(tree, repo.as_deref())?;
         let after = AfterRun {
@@ -108,6 +115,14 @@ impl SingleRun<'_> {
         }
         let output = files.named("traj.json").to_string_lossy().into_owned();
         let mut flags = self.over;
+        if let Some((_, copy)) = &staged {
+            let value = copy.to_string_lossy().into_owned().into();
+            flags.push((
+                "workspace.repo".to_owned(),
+                value,
+                "--env.repo.path".to_owned(),
+            ));
+        }
         let place = (
             "agent.output_path".to_owned(),
             output.into(),
@@ -324,16 +339,12 @@ fn leave(files: &SweFiles, made: &Value, after: &AfterRun) -> Result<(), Failure
     if let Some(repo) = &after.repo
         && made["info"]["exit_status"] == "submitted"
     {
-        let applied = git().arg("-C").arg(repo).arg("apply").arg(&file).output();
-        let why = match applied {
-            Ok(done) if done.status.success() => {
-                output::note(&format!("the patch is applied to `{repo}`"));
-                return Ok(());
+        match mswea_git::apply(Path::new(repo), &file) {
+            Ok(()) => output::note(&format!("the patch is applied to `{repo}`")),
+            Err(why) => {
+                output::warning(&format!("the patch can't be applied to `{repo}`: {why}"));
             }
-            Ok(done) => String::from_utf8_lossy(&done.stderr).trim().to_owned(),
-            Err(error) => error.to_string(),
-        };
-        output::warning(&format!("the patch can't be applied to `{repo}`: {why}"));
+        }
     }
     Ok(())
 }
@@ -343,7 +354,104 @@ fn applies_patch(tree: &GivenTree) -> bool {
         .is_some_and(|it| it.value() == true)
 }
 
-/// The folder of the local repository, which must be a work tree without changes: the environment's
+/// Whether the commands run on this machine itself, in a copy of the repository beside the files of the run.
+fn works_on_this_machine(tree: &GivenTree) -> bool {
+    tree.given("env.deployment.type").and_then(GivenTree::text) == Some("local")
+        && tree.given("env.repo.repo_name").is_none()
+}
+
+/// The folder of a run, or if a run has left a working copy there, the first of `FOLDER-2`, `FOLDER-3` and so on without one.
+fn unused(folder: PathBuf, id: &str) -> PathBuf {
+    let has_copy = |folder: &Path| {
+        let entries = std::fs::read_dir(folder.join(id))
+            .into_iter()
+            .flatten()
+            .flatten();
+        entries
+            .into_iter()
+            .any(|entry| entry.path().join(".git").exists())
+    };
+    let numbered = |number: u32| {
+        let mut name = folder.clone().into_os_string();
+        name.push(format!("-{number}"));
+        PathBuf::from(name)
+    };
+    match has_copy(&folder) {
+        false => folder,
+        true => (2..)
+            .map(numbered)
+            .find(|folder| !has_copy(folder))
+            .unwrap_or(folder),
+    }
+}
+
+/// A copy of the repository without the files of runs, if these are in it: else the agent would get them, and a copy on this
+/// machine would go into itself.
+fn staged_copy(repo: &str, files: &SweFiles) -> Result<Option<(TempFolder, PathBuf)>, Failure> {
+    let Ok(from) = Path::new(repo).canonicalize() else {
+        return Ok(None);
+    };
+    let is_there = files
+        .run
+        .ancestors()
+        .find_map(|it| Some((it, it.canonicalize().ok()?)));
+    let Some((there, real)) = is_there else {
+        return Ok(None);
+    };
+    let output = real.join(files.run.strip_prefix(there).unwrap_or(Path::new("")));
+    let Ok(inside) = output.strip_prefix(&from) else {
+        return Ok(None);
+    };
+    let inside = match inside.as_os_str().is_empty() {
+        true => Path::new(&files.id),
+        false => inside,
+    };
+    let first = inside
+        .components()
+        .next()
+        .map(|it| it.as_os_str().to_owned());
+    let is_of_runs = |name: &std::ffi::OsStr| {
+        first.as_deref() == Some(name)
+            && (name == "trajectories" || inside.components().count() == 1)
+    };
+    let failed = |why: String| {
+        Failure::from(SweAgentProblem::new(format!(
+            "`{repo}` can't be copied: {why}"
+        )))
+    };
+    let room = TempFolder::new(&session::new_run_id(), "repository")
+        .map_err(|error| failed(error.to_string()))?;
+    let copy = room
+        .path()
+        .join(from.file_name().unwrap_or("repository".as_ref()));
+    let made = std::fs::create_dir(&copy).and_then(|()| {
+        let entries = std::fs::read_dir(&from)?.collect::<std::io::Result<Vec<_>>>()?;
+        let wanted = entries
+            .iter()
+            .filter(|entry| !is_of_runs(&entry.file_name()));
+        let mut copying = std::process::Command::new("cp");
+        copying
+            .arg("-a")
+            .arg("--")
+            .args(wanted.map(std::fs::DirEntry::path))
+            .arg(&copy);
+        copying.output()
+    });
+    match made {
+        Ok(done) if done.status.success() => {}
+        Ok(done) => {
+            return Err(failed(
+                String::from_utf8_lossy(&done.stderr).trim().to_owned(),
+            ));
+        }
+        Err(error) => return Err(failed(error.to_string())),
+    }
+    // A folder of tracked files can have the output in it.
+    let _ = std::fs::remove_dir_all(copy.join(inside));
+    Ok(Some((room, copy)))
+}
+
+/// The folder of the local repository, which must be a work tree without changes of tracked files: the environment's
 /// copy would not have them as commits.
 pub(super) fn local_repo(
     tree: &GivenTree,
@@ -356,18 +464,15 @@ pub(super) fn local_repo(
         return Ok(None);
     };
     let path = expand(given.text().unwrap_or_default(), variable)?;
-    // The repository may come from somebody else, and its config can name programs.
-    let careful = ["-c", "core.fsmonitor=false", "-C", &path];
-    let status = git().args(careful).args(["status", "--porcelain"]).output();
-    let status = status.context("git can't be started, which `env.repo.path` needs")?;
     let problem = |message: String| SweAgentProblem::at(&given.at, message);
-    if !status.status.success() {
-        let why = String::from_utf8_lossy(&status.stderr).trim().to_owned();
-        return Err(problem(format!("`{path}` is no git repository: {why}")).into());
-    }
-    if !status.stdout.is_empty() {
+    let changed = mswea_git::tracked_changes(Path::new(&path))
+        .map_err(|why| problem(format!("`{path}` can't be used: {why}")))?;
+    // As in SWE-agent, files that git does not track do not matter.
+    if !changed.is_empty() {
+        let names: Vec<&str> = changed.lines().take(5).collect();
         let problem = problem(format!(
-            "the repository `{path}` has changes that are not committed"
+            "the repository `{path}` has changes that are not committed (`{}`)",
+            names.join("`, `")
         ));
         return Err(problem
             .hint("commit or stash them; the agent gets what is committed")

@@ -231,7 +231,11 @@ pub(super) fn repository(work: &mut TranslationWork<'_>) {
     };
     match source {
         "path" => match expand(value, work.input.variable) {
-            Ok(path) => work.put("workspace.repo", path, at),
+            Ok(path) => {
+                work.put("workspace.repo", path, at);
+                // The agent gets what is committed.
+                work.put("workspace.reset", true, at);
+            }
             Err(problem) => work.problems.push(problem),
         },
         "github_url" => {

@@ -34,10 +34,14 @@ impl Desk {
         }
     }
 
-    /// With `sh` and git, and without Python or any linter.
+    /// With git and what every system has, and without Python or any linter.
     pub fn bare() -> Self {
         let mut desk = Self::new();
-        for name in ["sh", "git"] {
+        for name in [
+            "sh", "git", "awk", "cat", "cmp", "cp", "cut", "date", "du", "env", "find", "grep",
+            "head", "mkdir", "mktemp", "od", "rm", "sed", "sort", "stat", "tail", "touch", "tr",
+            "wc", "xargs",
+        ] {
             desk.link(name);
         }
         let path = desk.folder.path().join("bin").display().to_string();

@@ -10,7 +10,7 @@ async fn salvaged(executor: &mut WorkspaceExecutor) -> String {
     };
     let output = executor.execute(&command, &Stop::never()).await;
     assert_eq!(output.returncode, 0, "{}", output.output);
-    output.output
+    mswea_git::SavedChanges::of(&output.output).unwrap().patch
 }
 
 /// The contents of the git repository, as a fingerprint.

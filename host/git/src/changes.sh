@@ -1,0 +1,190 @@
+is() { [ "${1:--}" != - ] && g cat-file -e "$1^{$2}" 2>/dev/null; }
+diff() {
+  g diff --binary --find-renames=50% --no-color --no-ext-diff --no-textconv --src-prefix="a/$prefix" --dst-prefix="b/$prefix" -U3 --inter-hunk-context=0 --diff-algorithm=myers --submodule=short --ignore-submodules=all "$@" </dev/null 2>"$own/said"
+}
+is_text() {
+  [ -z "$(LC_ALL=C tr -d '\001-\177' <"$1" | head -c 1 | od -An -c)" ] || { command -v iconv >/dev/null 2>&1 && iconv -f UTF-8 -t UTF-8 <"$1" >/dev/null 2>&1; }
+}
+# What was known at the start: the lines of `$s/bases`.
+recall() {
+  commit=- before=- is_known=
+  while read -r a b place; do
+    [ "$place" != "$where" ] || { commit=$a before=$b is_known=1; }
+  done <"$s/bases"
+}
+# What the changes are counted from: `$base`.
+find_base() {
+  empty=$(g hash-object -t tree /dev/null)
+  if is "$before" tree && { [ "$1" = tree ] || [ "$where" != . ]; }; then
+    base=$before
+  elif is "$commit" commit; then
+    base=$commit
+    [ "$before" = - ] && [ -n "$named" ] || is "$before" tree || note "\`$where\`: of the start only the commit is known, so that changes from before the start are in the patch"
+  elif [ "$is_known$commit$before" = 1-- ]; then
+    base=$empty
+  elif [ -n "$is_known" ]; then
+    base=${head:-$empty}
+    note "\`$where\`: what was there at the start is not in the repository any more: the patch has ${head:+the changes since the commit }${head:-all files}"
+    [ -z "$head" ] || keep_all
+  elif [ -s "$s/bases" ]; then
+    base=$empty
+    note "\`$where\` is a repository that was made during the run: its files are in the patch, its history is not"
+  else
+    base=${head:-$empty}
+  fi
+  [ "$where" = . ] || [ "$commit" = - ] || [ "$commit" = "$head" ] || note "\`$where\` is a repository of its own, now at the commit \`$head\`: the patch has its files, and not this commit"
+}
+# Appends the changes of a work tree to `$s/patch`. $1: `tree`, or `commit` for a patch that applies to the commit at the
+# start. The further arguments are pathspecs of files that the host itself may have written: they are no part of the patch.
+changes() {
+  how=$1
+  shift
+  prepare
+  recall
+  if [ -s "$s/bases" ] && [ -z "$is_known" ] && [ "$(weight)" -gt 5120 ]; then
+    : >"$own/inside"
+    note "\`$where\` is a repository of its own with more than 5 MB of files, which are left out"
+    return
+  fi
+  take
+  echo "$where" >>"$s/seen"
+  if [ -z "$tree" ]; then
+    archive "$(tail -n 1 "$own/said")"
+    return
+  fi
+  find_base "$how"
+  if [ $# -gt 0 ]; then
+    excluded=$(g -c core.quotePath=false grep --cached --full-name --no-color -l -a -F -e mswea- -- "$@" 2>/dev/null)
+    set --
+    while IFS= read -r file; do
+      [ -z "$file" ] || set -- "$@" ":(top,exclude,literal)$file"
+    done <<END
+$excluded
+END
+  fi
+  [ "$how" != commit ] || [ "$where" != . ] || only
+  if ! diff "$base" "$tree" -- :/ "$@" >"$own/patch" && ! diff --no-renames "$base" "$tree" -- :/ "$@" >"$own/patch"; then
+    archive "$(tail -n 1 "$own/said")"
+    return
+  fi
+  diff --no-renames --name-only -z --diff-filter=AMT "$base" "$tree" -- :/ "$@" | turned >"$own/names"
+  is_text "$own/patch" || as_text "$@"
+  cat "$own/patch" >>"$s/patch"
+  [ "$where" != . ] || unkept
+  compare "$@"
+}
+# Makes `$tree` that of `$base` with the files that have changed since the start, without the other changes of the set-up.
+only() {
+  is "$before" tree || return
+  GIT_INDEX_FILE=$own/only
+  export GIT_INDEX_FILE
+  g read-tree "$base" && g diff-tree -r --raw --no-abbrev --no-renames "$before" "$tree" |
+    sed "s/^:[0-7]* \([0-7]*\) [0-9a-f]* \([0-9a-f]*\) [A-Z][0-9]*$tab/\1 \2$tab/" | g update-index --index-info &&
+    tree=$(g write-tree --missing-ok)
+  unset GIT_INDEX_FILE
+} 2>/dev/null
+# A patch is kept as text: that of a file that is not UTF-8 becomes a binary one.
+as_text() {
+  diff --no-renames --name-only -z "$base" "$tree" -- :/ "$@" | turned >"$own/all"
+  : >"$own/patch"
+  : >"$own/binary"
+  while IFS= read -r file; do
+    diff --no-renames "$base" "$tree" -- ":(top,literal)$file" >"$own/one"
+    if is_text "$own/one"; then cat "$own/one" >>"$own/patch"; else printf '%s\n' "$file" >>"$own/binary"; fi
+  done <"$own/all"
+  cp "$own/info/attributes" "$own/attributes" 2>/dev/null || : >"$own/attributes"
+  printf '\n* -diff\n' >>"$own/info/attributes"
+  while IFS= read -r file; do
+    diff --no-renames "$base" "$tree" -- ":(top,literal)$file" >>"$own/patch"
+  done <"$own/binary"
+  cp "$own/attributes" "$own/info/attributes"
+}
+# Names the changed files that the patch does not bring back byte for byte.
+compare() {
+  [ ! -s "$s/changed" ] || sed "s,^,$prefix," "$own/names" | grep -xF -f "$s/changed" >"$own/before"
+  named 'these files had changes before the run, which are in the patch' "$own/before"
+  if [ -f "$own/asked" ]; then
+    mv "$own/asked" "$own/info/attributes"
+    turned <"$own/names" | g check-attr -z --stdin text eol crlf ident working-tree-encoding 2>/dev/null | turned | awk 'NR % 3 == 1 { name = $0 } NR % 3 == 0 && $0 != "unspecified" && $0 != "unset" && !seen[name]++ { print name }' >"$own/raw"
+    named 'a conversion that `.gitattributes` asks for fails, so that the patch has what is on the disk of these files' "$own/raw"
+    printf '\n* -text -crlf -eol -ident -working-tree-encoding\n' >>"$own/info/attributes"
+  fi
+  [ ! -s "$own/outside" ] || grep -xF -f "$own/outside" "$own/names" >"$own/sparse"
+  named 'git was told to skip these files (a sparse checkout): the patch applies where they are checked out' "$own/sparse"
+  diff --no-renames --name-only -z --diff-filter=D "$base" "$tree" -- :/ "$@" | turned | while IFS= read -r file; do
+    [ ! -f "$file" ] && [ ! -L "$file" ] || printf '%s\n' "$prefix$file"
+  done >"$own/kept"
+  named 'the patch removes these files from the repository, and they are still on the disk' "$own/kept"
+  turned <"$own/names" | g check-attr -z --stdin filter 2>/dev/null | turned | awk 'NR % 3 == 1 { name = $0 } NR % 3 == 0 && $0 != "unspecified" && $0 != "unset" { print name }' >"$own/filtered"
+  named 'these files have a filter in `.gitattributes`, which was not run: the patch has what is on the disk' "$own/filtered"
+  turned <"$own/names" | g checkout-index -z --stdin -f -q --prefix="$own/files/" 2>/dev/null
+  while IFS= read -r file; do
+    [ -L "$file" ] || cmp -s "$file" "$own/files/$file" || printf '%s\n' "$prefix$file"
+  done <"$own/names" >"$own/differ"
+  named 'a conversion that `.gitattributes` or `core.autocrlf` asks for makes the bytes of these files others when the patch is applied' "$own/differ"
+}
+# The files that have changed, if there can be no diff.
+archive() {
+  g ls-files -z --modified --others --exclude-standard 2>/dev/null | turned | sed '/\/$/d' | there | while IFS= read -r file; do
+    printf '%s\n' "$prefix$file"
+  done >>"$s/files"
+  note "\`$where\`: git can make no diff ($1), so the files that have changed are kept as an archive"
+}
+# All files, if that is not much.
+keep_all() {
+  echo . >>"$s/seen"
+  if [ "$(find . -name .git -prune -o -type f -print 2>/dev/null | head -n 5001 | wc -l)" -gt 5000 ] || [ "$(du -sk . | cut -f 1)" -gt 51200 ]; then
+    note 'there are too many files to keep all of them'
+    return
+  fi
+  find . -name .git -prune -o \( -type f -o -type l \) -print >>"$s/files"
+  note 'all files are kept as an archive'
+}
+# What git can't keep at all.
+unkept() {
+  [ -n "$time" ] && touch -d "@$time" "$s/then" 2>/dev/null || return
+  find . -name .git -prune -o \( -type p -o -type s -o -type b -o -type c -o -type d -empty \) -newer "$s/then" -print 2>/dev/null | sed 's,^\./,,; /^\.$/d' >"$s/odd"
+  g check-ignore --stdin <"$s/odd" 2>/dev/null >"$s/ignored"
+  [ -s "$s/ignored" ] || echo / >"$s/ignored"
+  grep -vxF -f "$s/ignored" "$s/odd" >"$s/unkept"
+  named 'git keeps no empty folders and no pipes, so these are not in the patch' "$s/unkept"
+}
+saved() {
+  cd "${root:-.}" 2>/dev/null
+  while read -r a b place; do
+    [ "$place" = . ] || grep -qxF "$place" "$s/seen" || printf '%s\n' "$place"
+  done <"$s/bases" >"$s/gone"
+  named 'these are no repositories any more: what happened to their files is not in the patch' "$s/gone"
+  if [ -s "$s/files" ]; then
+    while IFS= read -r file; do
+      case $file in */*) mkdir -p "$s/kept/${file%/*}" ;; *) mkdir -p "$s/kept" ;; esac
+      cp -P "$file" "$s/kept/$file" 2>/dev/null
+    done <"$s/files"
+    if tar -czf "$s/archive" -C "$s/kept" . 2>/dev/null && base64 <"$s/archive" >"$s/base64" 2>/dev/null && [ -s "$s/base64" ]; then
+      echo '@mswea archive' >>"$s/notes"
+      cat "$s/base64" >>"$s/notes"
+    else
+      named 'the archive could not be made of these files' "$s/files"
+    fi
+  fi
+  cat "$s/notes"
+  echo '@mswea patch'
+  cat "$s/patch"
+}
+# Prints the changes since the last commit for a person, and the names of new files.
+show() {
+  prepare
+  g ls-files -z --others --exclude-standard | turned | sed 's,/$,,' >"$own/new"
+  g add --update --ignore-errors >/dev/null 2>&1
+  no_links 2>/dev/null
+  tree=$(g write-tree --missing-ok 2>/dev/null) && diff "${head:-$(g hash-object -t tree /dev/null)}" "$tree"
+  [ -s "$own/links" ] || echo / >"$own/links"
+  grep -vxF -f "$own/links" "$own/new" | sed 's/^/new file: /'
+}
+# There is no repository: if there was one at the start, it was removed.
+lost() {
+  [ -s "$s/bases" ] && ! grep -qxF -e '- - .' "$s/bases" || return
+  note 'the repository that was there at the start is gone'
+  root=$(pwd -P)
+  keep_all
+}

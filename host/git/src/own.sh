@@ -1,0 +1,162 @@
+for name in $(env | sed -n 's/^\(GIT_[A-Za-z0-9_]*\)=.*/\1/p'); do
+  [ "$name" = GIT_EXEC_PATH ] || unset "$name"
+done
+tab=$(printf '\t') at=0 own=/dev/null top=/ excludes= crlf=false eol= head= time= named=
+has_git() { command -v git >/dev/null 2>&1; }
+# Names that end with a zero byte as lines, and back: a newline in a name is a zero byte in between.
+turned() { tr '\n\000' '\000\n'; }
+note() { printf '@mswea note %s\n' "$*" >>"$s/notes"; }
+# The names in the file $2, for a note that begins with $1.
+named() {
+  [ ! -s "$2" ] || note "$1: $(LC_ALL=C awk 'NR <= 5 { printf "%s`%s`", (NR > 1 ? ", " : ""), $0 } END { if (NR > 5) printf " and %d more", NR - 5 }' "$2")"
+}
+# git with a repository folder, settings and hooks of this script's own.
+g() {
+  HOME=$s XDG_CONFIG_HOME=$s GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_SYSTEM=/dev/null GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1 GIT_OPTIONAL_LOCKS=0 GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_ALLOW_PROTOCOL=none GIT_TERMINAL_PROMPT=0 LC_ALL=C \
+    command git --git-dir="$own" --work-tree="$top" --no-pager -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.untrackedCache=false -c core.splitIndex=false -c core.safecrlf=false -c core.quotePath=true -c core.abbrev=7 -c core.attributesFile=/dev/null -c core.excludesFile="$excludes" -c core.autocrlf="$crlf" -c core.eol="$eol" -c advice.addEmbeddedRepo=false -c gc.auto=0 "$@"
+}
+# A value that the repository or the user has set. Only the value is read, and no included file of the repository.
+set_in() {
+  { [ -f "$c/config" ] && command git --git-dir="$own" config --file "$c/config" --get "$@" || command git --git-dir="$own" config --global --includes --get "$@" || command git --git-dir="$own" config --system --get "$@"; } 2>/dev/null </dev/null
+}
+# The top of the work tree around the current folder. git is not asked: it refuses a repository of another user, and obeys
+# the settings of any other.
+find_top() {
+  root=$(pwd -P)
+  until [ -f "$root/.git" ] || [ -e "$root/.git/HEAD" ] || [ -L "$root/.git/HEAD" ]; do
+    case $root in */?*) root=${root%/*} ;; *) return 1 ;; esac
+  done
+  root=${root:-/}
+}
+# Makes `$own` for the work tree $1, whose repository is in `$d`, with the common part `$c` and the current commit `$head`.
+# The objects of the repository are read, and nothing is written to it.
+enter() {
+  top=$1 d=$1/.git head=
+  if [ -f "$d" ]; then
+    d=$(sed -n '1s/^gitdir: //p' "$d")
+    case $d in /*) ;; *) d=$top/$d ;; esac
+  fi
+  [ -f "$d/HEAD" ] || [ -L "$d/HEAD" ] || return 1
+  c=$d
+  if [ -f "$d/commondir" ]; then
+    c=$(cat "$d/commondir")
+    case $c in /*) ;; *) c=$d/$c ;; esac
+  fi
+  at=$((at + 1)) own=$s/own$at
+  mkdir -p "$own/objects/info" "$own/refs" "$own/info" || return 1
+  printf '%s\n' "$c/objects" >"$own/objects/info/alternates"
+  echo 'ref: refs/heads/none' >"$own/HEAD"
+  printf '[core]\n\trepositoryformatversion = 0\n\tbare = false\n' >"$own/config"
+  if [ -f "$c/config" ] && grep -qi 'objectformat *= *sha256' "$c/config"; then
+    printf '[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha256\n' >>"$own/config"
+  fi
+  [ ! -f "$d/index" ] || cp "$d/index" "$own/index"
+  for shared in "$d"/sharedindex.*; do
+    [ ! -f "$shared" ] || cp "$shared" "$own/"
+  done
+  for file in exclude attributes; do
+    [ ! -f "$c/info/$file" ] || cp "$c/info/$file" "$own/info/$file"
+  done
+  excludes=$(set_in --path core.excludesFile) || excludes=${XDG_CONFIG_HOME:-$HOME/.config}/git/ignore
+  [ -f "$excludes" ] || excludes=
+  crlf=$(set_in core.autocrlf) || crlf=false
+  eol=$(set_in core.eol) || eol=
+  [ ! -f "$d/HEAD" ] || read -r head <"$d/HEAD"
+  case $head in
+  'ref: '*)
+    ref=${head#ref: } head=
+    for file in "$d/$ref" "$c/$ref"; do
+      [ -n "$head" ] || [ ! -f "$file" ] || read -r head <"$file"
+    done
+    [ -n "$head" ] || [ ! -f "$c/packed-refs" ] || head=$(awk -v ref="$ref" '$2 == ref { print $1 }' "$c/packed-refs")
+    ;;
+  esac
+  # Another storage of references. The name of the commit alone is asked for, for which git starts no program.
+  case $head in
+  '' | *[!0-9a-f]*) head=$(cd / && GIT_ALLOW_PROTOCOL=none GIT_NO_LAZY_FETCH=1 command git --git-dir="$d" rev-parse -q --verify HEAD 2>/dev/null) || head= ;;
+  esac
+  g cat-file -e "$head^{commit}" 2>/dev/null || head=
+}
+# The commit of the name $1. The repository's own references are asked, and nothing is fetched.
+commit_of() {
+  object=$(cd / && GIT_ALLOW_PROTOCOL=none GIT_NO_LAZY_FETCH=1 command git --git-dir="$d" -c core.fsmonitor=false rev-parse -q --verify "$1" 2>/dev/null) && g rev-parse -q --verify "$object^{commit}"
+}
+# Makes the index of `$own` that of the repository, and $1 its current commit.
+put_index() { [ ! -f "$own/index" ] || { cp "$own/index" "$d/index.mswea" && mv -f "$d/index.mswea" "$d/index"; }; }
+put_head() { (cd / && command git --git-dir="$d" -c core.hooksPath=/dev/null -c core.fsmonitor=false update-ref --no-deref HEAD "$1"); }
+# Runs $1 for the work tree at `$root` and for those inside, with the further arguments. `$where` is the place of each.
+each() {
+  what=$1 line=0
+  shift
+  echo . >"$s/queue"
+  while line=$((line + 1)) && where=$(sed -n "${line}p" "$s/queue") && [ -n "$where" ]; do
+    case $where in .) prefix= folder=$root ;; *) prefix=$where/ folder=$root/$where ;; esac
+    if [ "$line" -gt 200 ]; then
+      note "more than 200 repositories are inside of each other: those from \`$where\` on are left out"
+      break
+    fi
+    enter "$folder" && cd "$top" || continue
+    : >"$own/inside"
+    $what "$@"
+    while IFS= read -r inside; do
+      [ ! -e "$folder/$inside/.git" ] || printf '%s\n' "$prefix$inside" >>"$s/queue"
+    done <"$own/inside"
+  done
+}
+# Those of the named files that are on the disk.
+there() {
+  while IFS= read -r file; do
+    { [ ! -e "$file" ] && [ ! -L "$file" ]; } || printf '%s\n' "$file"
+  done
+}
+no_links() { g ls-files -s | sed -n 's/^160000 /0 /p' | g update-index --index-info; }
+# The sum of the sizes of files that are not in the repository, in kilobytes.
+weight() {
+  g ls-files -z --modified --others --exclude-standard 2>/dev/null | xargs -0 stat -c %s 2>/dev/null | awk '{ sum += $1 } END { print int(sum / 1024) }'
+}
+# Prepares the index: entries that git would not look at are looked at, and repositories inside are left out of it: git would
+# start another git in each, with its settings. Their places go to `$own/inside`.
+prepare() {
+  g ls-files >/dev/null 2>&1 || rm -f "$own/index"
+  [ -f "$own/index" ] || [ -z "$head" ] || g read-tree "$head" >/dev/null 2>&1
+  g ls-files -z -v | turned | LC_ALL=C sed -n '/^[a-zS] /p' >"$own/flagged"
+  if [ -s "$own/flagged" ]; then
+    LC_ALL=C sed -n 's/^[a-z] //p' "$own/flagged" | turned | g update-index -z --no-assume-unchanged --stdin
+    LC_ALL=C sed -n 's/^[sS] //p' "$own/flagged" | there >"$own/outside"
+    turned <"$own/outside" | g update-index -z --no-skip-worktree --stdin
+  fi
+  g ls-files -z -s | turned | sed -n "s/^160000 [^$tab]*$tab//p" >"$own/links"
+  no_links
+  { cat "$own/links"; g ls-files -z --others --exclude-standard | turned | sed -n 's,/$,,p'; } | sort -u >"$own/inside"
+} 2>/dev/null
+# Adds all files to the index, but does not look into repositories inside.
+add_all() {
+  set -- .
+  while IFS= read -r inside; do
+    set -- "$@" ":(exclude,top,literal)$inside"
+  done <"$own/inside"
+  g add --all --ignore-errors -- "$@" >/dev/null 2>"$own/said"
+}
+# Adds all files to the index; `$tree` is then their tree, or empty with the reason in `$own/said`.
+take() {
+  add_all
+  if [ $? -gt 1 ]; then
+    cp "$own/info/attributes" "$own/asked" 2>/dev/null || : >"$own/asked"
+    printf '\n* -text -crlf -eol -ident -working-tree-encoding\n' >>"$own/info/attributes"
+    add_all
+    if [ $? -gt 1 ]; then
+      g ls-files -z --modified --deleted --others --exclude-standard 2>/dev/null | turned | sed '/\/$/d' | head -n 1000 | sort -u | while IFS= read -r file; do
+        g update-index --add --remove -- "$file" 2>/dev/null || printf '%s\n' "$prefix$file"
+      done >"$own/unread"
+      named 'these files can not be read, and are left out' "$own/unread"
+    fi
+  fi
+  sed -n "s/^error: open(\"\(.*\)\").*/\1/p" "$own/said" >"$own/unread"
+  named 'these files can not be read, and are left out' "$own/unread"
+  no_links 2>/dev/null
+  # Files of a repository inside that is none any more would be new files.
+  while read -r a b place; do
+    [ "$where$place" = .. ] || [ "$where" != . ] || [ -e "$root/$place/.git" ] || g rm -r -q --cached --ignore-unmatch -- ":(top,literal)$place" >/dev/null 2>&1
+  done <"$s/bases"
+  tree=$(g write-tree --missing-ok 2>>"$own/said")
+}
