@@ -106,7 +106,7 @@ impl WorkspaceHandle {
         match handle.get("inner") {
             Some(_) => Self::deserialize(handle).unwrap_or_default(),
             None => Self {
-                inner: Some(handle.clone()).filter(|handle| !handle.is_null()),
+                inner: Some(handle.clone()),
                 ..Self::default()
             },
         }

@@ -120,10 +120,10 @@ impl Agent {
             return output;
         }
         let Some(saved) = SavedChanges::of(&output.output) else {
-            if output.exception_info.is_empty() && !output.output.trim().is_empty() {
-                let text =
-                    "the changes are not saved: the environment's shell can't run the script";
-                self.show(&Progress::Warning(text));
+            if output.exception_info.is_empty() {
+                self.show(&Progress::Warning(
+                    "the changes are not saved: the environment's shell could not run the script for it",
+                ));
             }
             return output;
         };
