@@ -163,6 +163,7 @@ has_git || fail no-git
 pub(super) fn position(path: &str, reset: bool, careful: bool, commit: Option<&str>) -> String {
     let mut script = in_repository(path);
     script.push_str("[ -z \"$head\" ] || echo \"$head\" >\"$own/HEAD\"\n");
+    script.push_str("g update-index -q --refresh >/dev/null 2>&1\n");
     let clean = "g clean -fdq || fail reset\n";
     if reset && careful {
         script.push_str(
