@@ -314,3 +314,132 @@ fn a_list_that_is_there_twice_is_refused() {
     }
     view.end();
 }
+
+/// A trajectory of mini-swe-agent with these replies, whose agent is of a batch.
+fn of_a_batch(version: u32) -> String {
+    let (format, agent) = match version {
+        1 => ("mini-swe-agent-1", "minisweagent.run.extra.swebench"),
+        _ => (
+            "mini-swe-agent-1.1",
+            "minisweagent.run.benchmarks.utils.common",
+        ),
+    };
+    let reply = |command: &str| match version {
+        1 => {
+            json!({"role": "assistant", "content": format!("THOUGHT: so\n\n```bash\n{command}\n```")})
+        }
+        _ => {
+            json!({"role": "assistant", "content": "", "extra": {"actions": [{"command": command, "tool_call_id": "c"}]},
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "bash", "arguments": json!({"command": command}).to_string()}}]})
+        }
+    };
+    let shown = match version {
+        1 => json!({"role": "user", "content": "saw one"}),
+        _ => {
+            json!({"role": "tool", "tool_call_id": "c", "content": "saw one", "extra": {"raw_output": "one\n", "returncode": 0}})
+        }
+    };
+    json!({
+        "info": {
+            "exit_status": "Submitted", "submission": "", "mini_version": format!("{version}.0.0"),
+            "config": {
+                "agent": {"system_template": "s", "instance_template": "{{task}}", "step_limit": 0, "cost_limit": 0.0},
+                "agent_type": format!("{agent}.ProgressTrackingAgent"),
+                "model": {"model_name": "openai/m", "model_kwargs": {}},
+                "model_type": "minisweagent.models.litellm_model.LitellmModel",
+                "environment": {"cwd": "", "env": {}, "timeout": 30},
+                "environment_type": "somebody.environments.Cluster",
+            },
+        },
+        "messages": [
+            {"role": "system", "content": "s"},
+            {"role": "user", "content": "x"},
+            reply("echo one >a.txt; cat a.txt"),
+            shown,
+            reply(&submit("done")),
+        ],
+        "trajectory_format": format,
+    })
+    .to_string()
+}
+
+#[test]
+fn trajectories_of_batches_are_gone_on_from() {
+    for version in [1, 2] {
+        let server = match version {
+            1 => Server::start(Scenario::always(Turn::text(format!(
+                "```bash\n{}\n```",
+                submit("more")
+            )))),
+            _ => turns([Turn::commands(&[submit("more")])]),
+        };
+        let host = || Host::new().file("b.json", of_a_batch(version));
+        let place = ["-c", "environment.environment_class=local"];
+        let words = ["continue", "b.json", "-t", "and now?", "-o", "next.json"];
+        let host_of = host().args(words).args(place);
+        let run = host_of.args(["--base-url", &server.url()]).run().expect(0);
+        assert_eq!(run.stdout, "more\n", "{run}");
+        let words = ["fork", "b.json", "--at", "1", "--no-workspace"];
+        let host_of = host().args(words).args(["-o", "next.json"]).args(place);
+        let run = host_of.args(["--base-url", &server.url()]).run().expect(0);
+        assert_eq!(run.stdout, "more\n", "{run}");
+        let run = run.says(&["`somebody.environments.Cluster`"]);
+        assert!(!run.stderr.contains("ProgressTrackingAgent"), "{run}");
+        if version == 2 {
+            let replayed = host().args(["replay", "b.json"]).run();
+            assert_eq!(replayed.status, 0, "{replayed}");
+        }
+        // The replies again, with commands that run.
+        let played = host().args(["-m", "replay/b.json"]).task("x").run();
+        assert_eq!(played.stdout, "done\n", "{played}");
+        assert!(played.dir.join("a.txt").is_file());
+    }
+}
+
+#[test]
+fn configs_of_mini_swe_agent_1_run_as_there() {
+    let yaml = "agent:
+  system_template: 'Exactly ONE bash code block.'
+  instance_template: 'Do {{task}} as ```bash'
+  action_observation_template: |
+    <rc>{{output.returncode}}</rc>
+    <o>{{ output.output -}}</o>
+  timeout_template: 'Too late: {{action[\"action\"]}} said {{output}}'
+  format_error_template: 'Found {{actions|length}} actions.'
+  step_limit: 9.
+environment:
+  timeout: 1
+model:
+  model_name: openai/m
+  cost_tracking: ignore_errors
+";
+    let server = Server::start(Scenario::new([
+        Turn::text("no block"),
+        Turn::text("```bash\necho one\n```"),
+        Turn::text("```bash\necho begun; sleep 60\n```"),
+        Turn::text(format!("THOUGHT\n```bash\n{}\n```", submit("done"))),
+    ]));
+    let host = Host::new().file("m.yaml", yaml).args(["-c", "m.yaml"]);
+    let host = host.args(["--base-url", &server.url()]).task("it");
+    let run = host.run().expect(0);
+    assert_eq!(run.stdout, "done\n", "{run}");
+    let sent = server.requests()[3].json();
+    assert!(sent.get("tools").is_none(), "{sent}");
+    let told: Vec<&str> = sent["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|it| it["role"] == "user")
+        .map(|it| it["content"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "Do it as ```bash",
+            "Found 0 actions.",
+            "<rc>0</rc>\n<o>one\n</o>",
+            "Too late: echo begun; sleep 60 said begun\n",
+        ]
+    );
+    run.says(&["`m.yaml` is a config of mini-swe-agent 1 (by `agent.action_observation_template`"]);
+}

@@ -149,3 +149,146 @@ fn looking_at_a_repository_starts_no_program_of_it() {
     assert!(!run.dir.join("ran").exists(), "{run}");
     assert_eq!(server.requests().len(), 1, "{run}");
 }
+
+/// A trajectory with these values in its recorded configuration.
+fn trajectory(more: serde_json::Value) -> String {
+    let mut config = json!({
+        "agent": {
+            "templates": {"system_template": "s"},
+            "tools": {"bundles": [{"path": "tools/submit"}], "parse_function": {"type": "function_calling"}},
+            "model": {"name": "m", "api_base": "http://127.0.0.1:1"},
+        },
+        "problem_statement": {"text": "x", "id": "x"},
+        "output_dir": "elsewhere",
+    });
+    for (section, value) in more.as_object().unwrap() {
+        match config[section].is_object() {
+            true => config[section]
+                .as_object_mut()
+                .unwrap()
+                .extend(value.as_object().unwrap().clone()),
+            false => config[section] = value.clone(),
+        }
+    }
+    let arguments = json!({"command": "echo done >>$OLDPWD/ran 2>/dev/null; touch ran"});
+    json!({
+        "trajectory": [],
+        "history": [{"role": "assistant", "content": "", "tool_calls": [
+            {"id": "c", "function": {"name": "bash", "arguments": arguments.to_string()}}]}],
+        "info": {},
+        "replay_config": config.to_string(),
+    })
+    .to_string()
+}
+
+#[test]
+fn a_recorded_run_does_not_choose_where_it_is_replayed() {
+    let local = json!({"type": "local"});
+    for (config, shown) in [
+        (
+            json!({"env": {"deployment": local}}),
+            r#"env.deployment.type = "local""#,
+        ),
+        (
+            json!({"env": {"deployment": {"docker_args": ["--privileged", "-v", "/:/host"]}}}),
+            r#"env.deployment.docker_args = ["--privileged","-v","/:/host"]"#,
+        ),
+        (
+            json!({"env": {"deployment": {"image": "me/mine"}}}),
+            r#"env.deployment.image = "me/mine""#,
+        ),
+        (
+            json!({"env": {"deployment": {"type": "remote", "host": "http://127.0.0.1", "port": 1}}}),
+            r#"env.deployment.host = "http://127.0.0.1""#,
+        ),
+        (
+            json!({"env": {"deployment": local, "post_startup_commands": ["touch ran"]}, "actions": {"apply_patch_locally": true}}),
+            "actions.apply_patch_locally = true (a replay leaves it out)",
+        ),
+        (
+            json!({"env": {"repo": {"path": "/etc"}}}),
+            r#"env.repo.path = "/etc""#,
+        ),
+        (
+            json!({"problem_statement": {"path": "/etc/passwd", "text": null}}),
+            r#"problem_statement.path = "/etc/passwd""#,
+        ),
+    ] {
+        let host = Host::new().file("a.traj", trajectory(config));
+        let words = ["sweagent", "run-replay", "--traj_path=a.traj"];
+        let run = host.args(words).args(["--output_dir=out"]).run().expect(2);
+        let run = run.says(&[shown, "`--trust-record`"]);
+        assert!(!run.dir.join("out").exists(), "{run}");
+    }
+    // The user's own place, and the user's consent.
+    let config = json!({"env": {"deployment": {"docker_args": ["--privileged"]}}});
+    for (config, more) in [
+        (config.clone(), "--deployment.type=local"),
+        (json!({"env": {"deployment": local}}), "--trust-record"),
+        (json!({"env": {"deployment": local}}), "--trust_record=true"),
+    ] {
+        let host = Host::new().file("a.traj", trajectory(config));
+        let words = ["sweagent", "run-replay", "--traj_path=a.traj", more];
+        let run = host.args(words).args(["--output_dir=out"]).run().expect(0);
+        assert!(run.dir.join("out/x/work/ran").exists(), "{run}");
+    }
+    // Models of attempts would be asked.
+    let agent = json!({"type": "retry", "agent_configs": [{"model": {"name": "openai/m", "api_key": "$HOME", "api_base": "http://127.0.0.1:1"}}]});
+    let host = Host::new().file("a.traj", trajectory(json!({"agent": agent})));
+    let words = [
+        "sweagent",
+        "run-replay",
+        "--traj_path=a.traj",
+        "--trust-record",
+    ];
+    host.args(words)
+        .run()
+        .expect(2)
+        .says(&["several attempts can't be replayed"]);
+}
+
+#[test]
+fn an_own_trajectory_is_replayed_as_it_was_until_it_is_changed() {
+    let server = Server::start(Scenario::new([
+        Turn::tool_call("bash", json!({"command": "echo two >>a.txt"})),
+        Turn::tool_call("submit", json!({})),
+    ]));
+    let host = Host::new().file("mine.yaml", CONFIG);
+    let repo = crate::sweagent::repository(&host);
+    let base = format!("--agent.model.api_base={}", server.url());
+    let more = [
+        "--config=mine.yaml",
+        "--env.repo.path=repo",
+        "--actions.apply_patch_locally=true",
+        "--agent.model.api_key=k",
+        &base,
+    ];
+    let first = host.args(words(&more)).run().expect(0);
+    let changed = std::fs::read_to_string(repo.join("a.txt")).unwrap();
+    assert_eq!(changed, "one\ntwo\n");
+    let reset = std::process::Command::new("git")
+        .args(["checkout", "-q", "."])
+        .current_dir(&repo)
+        .status();
+    assert!(reset.unwrap().success());
+    let traj = first.dir.join("out/x/x.traj");
+    let again = || {
+        let words = ["sweagent", "run-replay", "--traj_path=out/x/x.traj"];
+        Host::after(&first).args(words)
+    };
+    let run = again().args(["--output_dir=again"]).run().expect(0);
+    assert_eq!(
+        read(&run.dir.join("again/x/x.traj"))["info"]["submission"],
+        read(&traj)["info"]["submission"]
+    );
+    // What was done with the result is not done again.
+    let text = std::fs::read_to_string(repo.join("a.txt")).unwrap();
+    assert_eq!(text, "one\n", "{run}");
+    run.says(&["a replay leaves out `actions.apply_patch_locally`"]);
+    let text = std::fs::read_to_string(&traj).unwrap();
+    std::fs::write(&traj, text.replace("echo two", "echo three")).unwrap();
+    again()
+        .run()
+        .expect(2)
+        .says(&[r#"env.deployment.type = "local""#]);
+}

@@ -3,6 +3,12 @@
 
 /// The short name of the class with the import path `value`; none if `value` is not such a path.
 pub(super) fn short_name(key: &str, value: &str) -> Option<&'static str> {
+    // The agent of `mini-extra swebench`, which has moved several times. It only shows its progress.
+    let is_of_batches =
+        value.starts_with("minisweagent.run.") && value.ends_with(".ProgressTrackingAgent");
+    if key == "agent.agent_class" && is_of_batches {
+        return Some("default");
+    }
     let (package, classes) = match key {
         "model.model_class" => ("models", MODELS),
         "environment.environment_class" => ("environments", ENVIRONMENTS),
@@ -41,6 +47,12 @@ const MODELS: &[(&str, &str)] = &[
     ),
     ("requesty_model.RequestyModel", "requesty"),
     ("test_models.DeterministicModel", "deterministic"),
+    // Of version 1.
+    ("anthropic.AnthropicModel", "litellm"),
+    (
+        "litellm_response_api_model.LitellmResponseAPIModel",
+        "litellm_response",
+    ),
 ];
 
 const ENVIRONMENTS: &[(&str, &str)] = &[
@@ -59,6 +71,8 @@ const ENVIRONMENTS: &[(&str, &str)] = &[
 const AGENTS: &[(&str, &str)] = &[
     ("default.DefaultAgent", "default"),
     ("interactive.InteractiveAgent", "interactive"),
+    // Of version 1.
+    ("interactive_textual.TextualAgent", "interactive"),
 ];
 
 #[cfg(test)]
@@ -88,6 +102,12 @@ mod tests {
                 assert_eq!(short_name(key, &full), Some(*name), "{full}");
                 assert_eq!(short_name("run.task", &full), None);
             }
+        }
+        for path in [
+            "minisweagent.run.extra.swebench.ProgressTrackingAgent",
+            "minisweagent.run.benchmarks.utils.common.ProgressTrackingAgent",
+        ] {
+            assert_eq!(short_name("agent.agent_class", path), Some("default"));
         }
         assert_eq!(
             short_name("model.model_class", "minisweagent.models.mine.Model"),

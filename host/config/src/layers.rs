@@ -71,6 +71,7 @@ impl Layers {
         let mut given = Vec::new();
         let mut notices = Vec::new();
         let mut displaced_by = None;
+        let mut is_of_version_1 = false;
         let specs = sources
             .configs
             .iter()
@@ -90,9 +91,12 @@ impl Layers {
                 Given::Named(Named::File {
                     path,
                     format: Format::Yaml,
+                    of_version_1,
                     ..
                 }) => {
                     displaced_by.get_or_insert_with(|| path.clone());
+                    is_of_version_1 |= of_version_1.is_some();
+                    notices.extend(of_version_1.clone());
                 }
                 Given::Named(Named::Preset { notice, .. }) => notices.extend(notice.clone()),
                 _ => {}
@@ -115,6 +119,9 @@ impl Layers {
             builder.preset(presets::DEFAULT);
         } else if builder.mini {
             builder.preset(presets::MINI);
+        }
+        if is_of_version_1 {
+            builder.preset(presets::MINI_1);
         }
         match &sources.recorded {
             Some(recorded) => builder.recorded(recorded),
@@ -145,6 +152,7 @@ impl Layers {
                     format,
                     node,
                     warnings,
+                    ..
                 }) => {
                     builder.warnings.extend(warnings);
                     builder.ledger.note(&node, Some(&path));
@@ -316,6 +324,11 @@ impl Builder {
         if !recorded.mini {
             self.preset(presets::DEFAULT);
         }
+        let of_version_1 = recorded.of_version_1();
+        if of_version_1.is_some() {
+            self.preset(presets::MINI_1);
+        }
+        let recorded = of_version_1.as_ref().unwrap_or(recorded);
         let below = Layers::of_presets(self.merged.clone(), self.mini).complete();
         let layer = recorded.layer(&below);
         let name = recorded.journal.clone();
@@ -325,6 +338,7 @@ impl Builder {
         self.layer(name, layer, recorded.mini);
         self.names = vec!["as recorded".to_owned()];
         self.warnings = warnings;
+        self.warnings.extend(recorded.unknown_classes());
     }
 
     fn environment(&mut self, env: &dyn HostEnvironment) -> Result<(), ConfigError> {

@@ -47,6 +47,7 @@ mod show;
 mod spec;
 mod suggest;
 mod toml_file;
+mod version_1;
 mod wire_kwargs;
 pub mod yaml;
 mod yaml_file;

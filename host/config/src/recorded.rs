@@ -6,12 +6,15 @@
 
 use serde_json::Value;
 
+use super::environment_class;
 use super::error::{ConfigProblem, ProblemKind};
+use super::import_paths;
 use super::keys::{ConfigKey, KEYS, Type};
 use super::node::{Content, Node};
 use super::origin::Origin;
 use super::secret_name::MARK;
 use super::set_by::ADDRESSES;
+use super::version_1;
 
 /// Keys for which a set value has another effect than an equal default: these are always in the
 /// layer.
@@ -59,6 +62,9 @@ impl RecordedConfig {
                 let Some(value) = at(&self.config, &path) else {
                     continue;
                 };
+                if self.is_unknown_class(key, value) {
+                    continue;
+                }
                 let below = at(below, &path);
                 let is_default =
                     below.map_or_else(|| key.default_value() == *value, |it| it == value);
@@ -73,6 +79,51 @@ impl RecordedConfig {
             }
         }
         layer
+    }
+
+    /// The same config with the keys of version 2, if it is of mini-swe-agent 1.
+    pub(super) fn of_version_1(&self) -> Option<Self> {
+        let mut node = Node::uniform(self.config.clone(), &self.origin());
+        let is_of_version_1 = self.mini && version_1::translate(&mut node).is_some();
+        is_of_version_1.then(|| Self {
+            config: node.to_value(),
+            ..self.clone()
+        })
+    }
+
+    /// Warnings about classes of Python that were recorded and do not exist here.
+    pub(super) fn unknown_classes(&self) -> Vec<String> {
+        let unknown = KEYS.iter().filter_map(|key| {
+            let path: Vec<&str> = key.segments().collect();
+            let value = at(&self.config, &path)?;
+            self.is_unknown_class(key, value).then(|| {
+                format!(
+                    "`{}` = `{}` of the record `{}` is no class of this host, and has no effect",
+                    key.path,
+                    value.as_str().unwrap_or_default(),
+                    self.journal
+                )
+            })
+        });
+        unknown.collect()
+    }
+
+    /// Whether a recorded value names a class that this host can't have: one of Python, or an environment that
+    /// a run which is only read does not need.
+    fn is_unknown_class(&self, key: &ConfigKey, value: &Value) -> bool {
+        let (Type::OneOf(words), Some(text)) = (key.kind, value.as_str()) else {
+            return false;
+        };
+        let name = import_paths::short_name(key.path, text);
+        match key.path {
+            "agent.agent_class" | "model.model_class" | "environment.environment_class" => {}
+            _ => return false,
+        }
+        let is_foreign = self.mini && name.is_none() && !words.contains(&text);
+        let is_absent = self.is_only_read
+            && key.path == "environment.environment_class"
+            && environment_class::find(name.unwrap_or(text)).is_none();
+        is_foreign || is_absent
     }
 
     /// The paths of a key: one for each name that the user chose in place of its `*`.

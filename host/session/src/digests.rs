@@ -24,6 +24,27 @@ use mswea_executor::{home_state_folder, make_private};
 use mswea_run::submission;
 use mswea_text::hex;
 
+/// The beginning of a line for a file that was made of the run. Such a line is of no event.
+const MADE: &str = "made ";
+
+/// Notes the bytes of a file that this host has made of a run, such as a trajectory of SWE-agent, for
+/// [`has_made`].
+pub fn note_made(run_id: &str, bytes: &[u8]) {
+    DigestFile::of(run_id).note_lines(&[of_made(bytes)]);
+}
+
+/// Whether a host of this user has made a file with these bytes of the run.
+pub fn has_made(run_id: &str, bytes: &[u8]) -> bool {
+    let line = of_made(bytes);
+    DigestFile::of(run_id)
+        .text()
+        .is_some_and(|text| text.lines().any(|it| it == line))
+}
+
+fn of_made(bytes: &[u8]) -> String {
+    format!("{MADE}{}", hex(&Sha256::digest(bytes)))
+}
+
 /// Writes the digests of a run.
 pub(crate) struct DigestFile {
     /// None if there is no folder for the file.
@@ -45,12 +66,15 @@ impl DigestFile {
     /// Adds an event that is about to be recorded. An error is ignored: without the digest, a later
     /// `resume` only asks for the user's consent.
     pub(crate) fn note(&self, event: &Event) {
-        let lines = lines(event);
+        self.note_lines(&lines(event));
+    }
+
+    fn note_lines(&self, lines: &[String]) {
         if lines.is_empty() {
             return;
         }
         let written = match &self.path {
-            Some(path) => self.append(path, &lines),
+            Some(path) => self.append(path, lines),
             None => Err(io::Error::other("there is no state folder")),
         };
         if let Err(error) = written {
@@ -73,14 +97,18 @@ impl DigestFile {
         file.write_all(text.as_bytes())
     }
 
+    fn text(&self) -> Option<String> {
+        let path = self.path.as_ref()?;
+        let is_plain = fs::symlink_metadata(path).is_ok_and(|it| it.is_file());
+        is_plain.then(|| mswea_files::read_text(path, mswea_files::RECORDS).ok())?
+    }
+
     /// The digests in the file.
     pub(crate) fn read(&self) -> Digests {
-        let text = self.path.as_ref().and_then(|path| {
-            let is_plain = fs::symlink_metadata(path).is_ok_and(|it| it.is_file());
-            is_plain.then(|| mswea_files::read_text(path, mswea_files::RECORDS).ok())?
-        });
+        let text = self.text();
         let lines = text.iter().flat_map(|it| it.lines());
-        let lines = lines.filter(|it| !it.is_empty()).map(str::to_owned);
+        let lines = lines.filter(|it| !it.is_empty() && !it.starts_with(MADE));
+        let lines = lines.map(str::to_owned);
         let in_order: Vec<String> = lines.collect();
         Digests {
             all: in_order.iter().cloned().collect(),

@@ -35,6 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+pub use digests::{has_made, note_made};
 pub use earlier::{Earlier, EarlierError, UntrustedRecord};
 use environment::EnvironmentPlan;
 pub use error::SetupError;

@@ -13,7 +13,7 @@ use mswea_config::{Config, ModelChoice, resolve_model};
 use mswea_files as regular_file;
 use mswea_plugin_host::builtin;
 use mswea_run::journal;
-use mswea_run::journal::trajectory::from_journal;
+use mswea_run::journal::trajectory::{FENCES_1, from_journal};
 
 /// The name of the plugin.
 pub(super) const REPLAY: &str = "replay";
@@ -91,9 +91,13 @@ impl Replayed {
 
     fn run(trajectory: Value) -> Self {
         let word = |path: &str| trajectory.pointer(path).and_then(Value::as_str);
-        let action_regex = word("/info/config/model/action_regex").map(str::to_owned);
-        let parser = recorded_parser(&trajectory)
-            .or_else(|| is_text(&trajectory).then(|| "text_regex".to_owned()));
+        let is_text = is_text(&trajectory);
+        let action_regex = word("/info/config/model/action_regex")
+            .or_else(|| word("/info/config/agent/action_regex"))
+            .or_else(|| is_text.then(|| regex_of(&trajectory)).flatten())
+            .map(str::to_owned);
+        let parser =
+            recorded_parser(&trajectory).or_else(|| is_text.then(|| "text_regex".to_owned()));
         Self {
             offer: json!({ "trajectory": trajectory }),
             parser,
@@ -101,20 +105,19 @@ impl Replayed {
         }
     }
 
-    /// The config with the parser for which the recorded replies were written; none if the user has
-    /// chosen a parser, or if the config has this parser already.
+    /// The config with the parser for which the recorded replies were written, and its expression; none if
+    /// the user has chosen them, or if the config has them already.
     pub fn fit(&self, job: &Job<'_>) -> Option<Config> {
         let chosen = job.is_set("pipeline.parser") || job.config.model.model_class.is_some();
         let parser = self.parser.as_ref()?;
-        if chosen || *parser == job.config.pipeline.parser {
-            return None;
-        }
         let mut config = job.config.clone();
-        config.pipeline.parser.clone_from(parser);
-        if !job.is_set("model.action_regex") {
+        if !chosen {
+            config.pipeline.parser.clone_from(parser);
+        }
+        if *parser == config.pipeline.parser && !job.is_set("model.action_regex") {
             config.model.action_regex.clone_from(&self.action_regex);
         }
-        Some(config)
+        (config != *job.config).then_some(config)
     }
 }
 
@@ -142,6 +145,17 @@ fn recorded_parser(trajectory: &Value) -> Option<String> {
         .is_some_and(|source| source == "built-in");
     let name = parser.get("name")?.as_str()?;
     (is_built_in && builtin::find(name).is_some()).then(|| name.to_owned())
+}
+
+/// The expression that finds the commands in the texts of a record that does not name one: that of
+/// mini-swe-agent 1, if the replies are written for it. None is the parser's default.
+fn regex_of(trajectory: &Value) -> Option<&'static str> {
+    let messages = trajectory.get("messages").and_then(Value::as_array);
+    let replies = messages.into_iter().flatten();
+    let replies = replies.filter(|it| it["role"] == "assistant");
+    let texts = || replies.clone().filter_map(|it| it["content"].as_str());
+    let has = |mark: &str| texts().any(|text| text.contains(mark));
+    (has("```bash") && !has("```mswea_bash_command")).then_some(FENCES_1)
 }
 
 /// Whether the model wrote its commands into its text: there are replies, and no tool call in any

@@ -37,6 +37,13 @@ impl Failure {
         Self::new(ExitCode::Usage, message)
     }
 
+    /// The failure with another message, which is made of this one.
+    #[must_use]
+    pub fn reworded(mut self, reword: impl Fn(&str) -> String) -> Self {
+        self.message = reword(&self.message);
+        self
+    }
+
     /// Prints the failure to stderr.
     pub fn report(self) -> ExitCode {
         error(&self.message);

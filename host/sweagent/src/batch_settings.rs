@@ -93,7 +93,8 @@ impl SweBatchSettings {
             let problems = check(
                 SweCommand::Run,
                 &given.clone().below(&["env", "deployment"]),
-            );
+            )
+            .problems;
             if !problems.is_empty() {
                 return Err(SweAgentError(problems));
             }

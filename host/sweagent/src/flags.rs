@@ -99,7 +99,9 @@ pub fn read_command_line(
         let read = read_config(file, variable)?;
         let stem = Path::new(file).file_stem().unwrap_or_default();
         names.push(stem.to_string_lossy().into_owned());
-        problems.extend(keys::check(command, &read));
+        let checked = keys::check(command, &read);
+        problems.extend(checked.problems);
+        warnings.extend(checked.ignored);
         tree.merge(read);
     }
     let mut given: Vec<(String, GivenTree)> = Vec::new();
@@ -127,7 +129,7 @@ pub fn read_command_line(
             continue;
         }
         let value = value.below(&path);
-        problems.extend(keys::check(command, &value));
+        problems.extend(keys::check(command, &value).problems);
         tree.merge(value);
     }
     if !problems.is_empty() && !help {

@@ -14,6 +14,8 @@ pub enum GivenAt {
         /// The column.
         column: usize,
     },
+    /// The configuration in a trajectory.
+    Record(String),
     /// A flag.
     Flag(String),
     /// A variable of this process.
@@ -24,6 +26,7 @@ impl fmt::Display for GivenAt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { path, line, column } => write!(f, "{path}:{line}:{column}"),
+            Self::Record(path) => f.write_str(path),
             Self::Flag(name) => write!(f, "the flag `{name}`"),
             Self::Variable(name) => write!(f, "the variable `{name}`"),
         }

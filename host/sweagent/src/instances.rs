@@ -213,7 +213,7 @@ fn expert_instance(item: &GivenTree) -> Result<SweInstance, SweAgentError> {
             }
         }
     }
-    problems.extend(check(SweCommand::Run, &tree));
+    problems.extend(check(SweCommand::Run, &tree).problems);
     let id = match tree.given("problem_statement.id") {
         Some(id) => check_id(id),
         None => Err(

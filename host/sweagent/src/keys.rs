@@ -5,6 +5,7 @@ use serde_json::Value;
 use mswea_text::nearest;
 
 use crate::fault::{SweAgentError, SweAgentProblem};
+use crate::given_at::GivenAt;
 use crate::tree::{GivenContent, GivenTree};
 
 /// The type of a key's value.
@@ -179,8 +180,35 @@ const REPLAY: &[(&str, SweType)] = &[
     ("deployment", Map),
     ("output_dir", Text),
     ("update_config", List),
+    ("trust_record", Truth),
     ("env_var_path", Text),
 ];
+
+/// Groups whose classes take any key in SWE-agent, and ignore those that they do not know.
+const OPEN_GROUPS: &[&str] = &[
+    "agent.templates",
+    "agent.tools",
+    "agent.tools.filter",
+    "agent.tools.parse_function",
+    "agent.model.retry",
+    "actions.pr_config",
+    "instances",
+];
+
+/// Keys of the models in whose place a person or a record speaks. A config of such a model may be used with
+/// another one.
+const OF_OTHER_MODELS: &[&str] = &[
+    "agent.model.cost_per_call",
+    "agent.model.catch_eof",
+    "agent.model.replay_path",
+];
+
+/// Whether SWE-agent ignores a key that is in no table. Of flags it ignores none.
+fn is_ignored(path: &str, at: &GivenAt) -> bool {
+    let group = path.rsplit_once('.').map_or("", |(group, _)| group);
+    matches!(at, GivenAt::File { .. } | GivenAt::Record(_))
+        && (OPEN_GROUPS.contains(&group) || OF_OTHER_MODELS.contains(&path))
+}
 
 /// All keys of a command, with their types.
 pub fn keys(command: SweCommand) -> impl Iterator<Item = (&'static str, SweType)> {
@@ -242,17 +270,32 @@ pub fn suggestion(command: SweCommand, path: &str) -> String {
 /// How many mistakes are named: for each the most similar known key is searched.
 const NAMED: usize = 100;
 
-/// The mistakes in a tree: unknown keys, and values of the wrong type.
-pub fn check(command: SweCommand, tree: &GivenTree) -> Vec<SweAgentProblem> {
-    let mut problems = Vec::new();
-    walk(command, tree, &mut String::new(), &mut problems);
-    if problems.len() > NAMED {
-        problems.truncate(NAMED);
-        problems.push(SweAgentProblem::new(
+/// What is to be said of a tree.
+#[derive(Default)]
+pub struct CheckedKeys {
+    /// Unknown keys, and values of the wrong type.
+    pub problems: Vec<SweAgentProblem>,
+    /// Warnings about unknown keys that SWE-agent ignores.
+    pub ignored: Vec<String>,
+}
+
+/// Looks for mistakes in a tree.
+pub fn check(command: SweCommand, tree: &GivenTree) -> CheckedKeys {
+    let mut found = CheckedKeys::default();
+    walk(command, tree, &mut String::new(), &mut found);
+    if found.problems.len() > NAMED {
+        found.problems.truncate(NAMED);
+        found.problems.push(SweAgentProblem::new(
             "there are more mistakes, which are not named",
         ));
     }
-    problems
+    if found.ignored.len() > NAMED {
+        found.ignored.truncate(NAMED);
+        found
+            .ignored
+            .push("more keys have no effect, which are not named".to_owned());
+    }
+    found
 }
 
 /// Refuses a tree with unknown keys or values of the wrong type.
@@ -260,19 +303,15 @@ pub fn check(command: SweCommand, tree: &GivenTree) -> Vec<SweAgentProblem> {
 /// # Errors
 /// [`SweAgentError`] with all mistakes.
 pub fn check_tree(command: SweCommand, tree: &GivenTree) -> Result<(), SweAgentError> {
-    let problems = check(command, tree);
+    let problems = check(command, tree).problems;
     match problems.is_empty() {
         true => Ok(()),
         false => Err(SweAgentError(problems)),
     }
 }
 
-fn walk(
-    command: SweCommand,
-    tree: &GivenTree,
-    path: &mut String,
-    problems: &mut Vec<SweAgentProblem>,
-) {
+fn walk(command: SweCommand, tree: &GivenTree, path: &mut String, found: &mut CheckedKeys) {
+    let problems = &mut found.problems;
     if let Some(kind) = type_of(command, path) {
         if !fits(kind, tree) {
             let message = format!(
@@ -288,6 +327,18 @@ fn walk(
     let is_group = path.is_empty() || keys(command).any(|(name, _)| name.starts_with(&prefix));
     match &tree.content {
         _ if !is_group => {
+            if is_ignored(path, &tree.at) {
+                let hint = suggestion(command, path);
+                let near = match hint.starts_with("did you mean") {
+                    true => format!("; {hint}"),
+                    false => String::new(),
+                };
+                found.ignored.push(format!(
+                    "`{path}` ({}) has no effect, as in SWE-agent{near}",
+                    tree.at
+                ));
+                return;
+            }
             let message = format!("there is no key `{path}`");
             let mut deep = path.clone();
             let mut inner = tree;
@@ -308,7 +359,7 @@ fn walk(
                     path.push('.');
                 }
                 path.push_str(key);
-                walk(command, value, path, problems);
+                walk(command, value, path, found);
                 path.truncate(length);
             }
         }

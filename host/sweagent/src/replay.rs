@@ -8,13 +8,15 @@ use crate::fault::{SweAgentError, SweAgentProblem};
 use crate::given_at::GivenAt;
 use crate::keys::{self, SweCommand};
 use crate::trajectory;
-use crate::tree::{GivenTree, read_yaml_file};
+use crate::tree::{GivenContent, GivenTree, read_yaml_file};
 
 /// A recorded run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRun {
     /// Its configuration, without the model.
     pub tree: GivenTree,
+    /// The place of all values that the record has set, and no file of `updates`.
+    pub at: GivenAt,
     /// Its replies, for the adapter `replay`.
     pub replies: Value,
 }
@@ -33,69 +35,65 @@ pub fn recorded(path: &Path, updates: &[String]) -> Result<RecordedRun, SweAgent
         true => read_yaml_file(path)?.value(),
         false => trajectory::read(path)?,
     };
-    let mut config = match &read["replay_config"] {
+    let config = match &read["replay_config"] {
         Value::String(text) => mswea_text::read_json(text.as_bytes()).unwrap_or(Value::Null),
         other => other.clone(),
     };
-    check_maps(&config).map_err(|why| SweAgentProblem::new(format!("`{name}`: {why}")))?;
-    for update in updates {
-        let Value::Object(more) = read_yaml_file(Path::new(update))?.value() else {
-            continue;
-        };
-        for (section, mut value) in more {
-            if section == "agent"
-                && let Value::Object(agent) = &mut value
-                && !agent.contains_key("model")
-            {
-                agent.insert("model".to_owned(), config["agent"]["model"].clone());
-            }
-            config[section] = value;
-        }
-        check_maps(&config).map_err(|why| SweAgentProblem::new(format!("`{update}`: {why}")))?;
-    }
-    if !config.is_object() {
+    let at = GivenAt::Record(name.clone());
+    let is_recorded = config.is_object();
+    let mut tree = GivenTree::of_value(config, &at);
+    check_maps(&tree).map_err(|why| SweAgentProblem::new(format!("`{name}`: {why}")))?;
+    if !is_recorded && updates.is_empty() {
         let problem = SweAgentProblem::new(format!("`{name}` has no `replay_config`"));
         let hint = "trajectories before SWE-agent 1.0, and those of attempts, can't be replayed";
         return Err(problem.hint(hint).into());
     }
-    let parser = config
-        .pointer("/agent/tools/parse_function/type")
-        .and_then(Value::as_str);
-    let parser = parser.unwrap_or("function_calling").to_owned();
-    let replies = replies(&read["history"], &parser).map_err(|why| {
+    for update in updates {
+        let more = read_yaml_file(Path::new(update))?;
+        for (section, value) in more.entries() {
+            tree.remove(&[section]);
+            tree.merge(value.clone().below(&[section]));
+        }
+        check_maps(&tree).map_err(|why| SweAgentProblem::new(format!("`{update}`: {why}")))?;
+    }
+    for key in ["agent.agent_configs", "agent.retry_loop"] {
+        if let Some(given) = tree.given(key) {
+            let problem =
+                SweAgentProblem::at(&given.at, "a run of several attempts can't be replayed");
+            return Err(problem
+                .hint("write the `agent` of one of them into a file, and name it with `--update_config`")
+                .into());
+        }
+    }
+    let parser = tree.given("agent.tools.parse_function.type");
+    let parser = parser
+        .and_then(GivenTree::text)
+        .unwrap_or("function_calling");
+    let replies = replies(&read["history"], parser).map_err(|why| {
         SweAgentProblem::new(format!("`{name}`: {why}"))
             .hint("`--update_config FILE` changes `agent.tools.parse_function.type`")
     })?;
-    config["agent"]["model"] = json!({"name": "replay"});
+    tree.remove(&["agent", "model"]);
+    tree.merge(GivenTree::of_value("replay".into(), &at).below(&["agent", "model", "name"]));
     // Values that SWE-agent has computed from the bundles.
-    if let Some(Value::Object(tools)) = config.pointer_mut("/agent/tools") {
-        for key in [
-            "command_docs",
-            "multi_line_command_endings",
-            "submit_command_end_name",
-        ] {
-            tools.remove(key);
-        }
+    for key in [
+        "command_docs",
+        "multi_line_command_endings",
+        "submit_command_end_name",
+    ] {
+        tree.remove(&["agent", "tools", key]);
     }
-    for bundle in config
-        .pointer_mut("/agent/tools/bundles")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
-        let moved = bundle["path"].as_str().and_then(from_elsewhere);
-        if let Some(moved) = moved {
-            bundle["path"] = moved.into();
-        }
+    if let Some(bundles) = tree.get_mut(&["agent", "tools", "bundles"]) {
+        bundles.each_item(|bundle| {
+            if let Some(path) = bundle.get_mut(&["path"])
+                && let Some(moved) = path.text().and_then(from_elsewhere)
+            {
+                path.content = GivenContent::Leaf(moved.into());
+            }
+        });
     }
-    let at = GivenAt::File {
-        path: name,
-        line: 1,
-        column: 1,
-    };
-    let tree = GivenTree::of_value(config, &at);
     keys::check_tree(SweCommand::Run, &tree)?;
-    Ok(RecordedRun { tree, replies })
+    Ok(RecordedRun { tree, at, replies })
 }
 
 /// The name of a bundle of SWE-agent's own, from its path on the machine that recorded the run.
@@ -106,12 +104,11 @@ fn from_elsewhere(path: &str) -> Option<String> {
 }
 
 /// Whether a recorded configuration and its section `agent` are maps, or are missing.
-fn check_maps(config: &Value) -> Result<(), String> {
-    let is_map = |value: &Value| value.is_object() || value.is_null();
-    match (
-        is_map(config),
-        is_map(config.get("agent").unwrap_or(&Value::Null)),
-    ) {
+fn check_maps(config: &GivenTree) -> Result<(), String> {
+    let is_map = |tree: Option<&GivenTree>| {
+        tree.is_none_or(|it| it.is_null() || matches!(it.content, GivenContent::Map(_)))
+    };
+    match (is_map(Some(config)), is_map(config.get(&["agent"]))) {
         (true, true) => Ok(()),
         (false, _) => Err("`replay_config` is no map".to_owned()),
         (true, false) => Err("`agent` of the configuration is no map".to_owned()),

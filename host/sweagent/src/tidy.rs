@@ -107,12 +107,23 @@ pub fn extract_prediction(path: &Path) -> Result<(PathBuf, Value), SweAgentProbl
 /// The result of `quick-stats`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QuickStats {
-    /// The exit statuses, the most frequent first, each with the folders of its trajectories.
-    pub statuses: Vec<(String, Vec<String>)>,
+    /// The exit statuses, the most frequent first.
+    pub statuses: Vec<CountedStatus>,
     /// The queries of the runs on average.
     pub average_calls: Option<f64>,
     /// Files that could not be read.
     pub notes: Vec<String>,
+}
+
+/// An exit status in statistics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountedStatus {
+    /// The status.
+    pub name: String,
+    /// The number of trajectories with it.
+    pub count: usize,
+    /// Their folders, of which several may have the same one.
+    pub places: Vec<String>,
 }
 
 /// `quick-stats`: the exit statuses of the trajectories below a folder.
@@ -147,7 +158,11 @@ pub fn quick_stats(folder: &Path) -> Result<QuickStats, SweAgentProblem> {
     counted.sort_by_key(|(_, count, _)| std::cmp::Reverse(*count));
     stats.statuses = counted
         .into_iter()
-        .map(|(status, _, places)| (status, places.into_iter().collect()))
+        .map(|(name, count, places)| CountedStatus {
+            name,
+            count,
+            places: places.into_iter().collect(),
+        })
         .collect();
     let count = calls.len();
     stats.average_calls = (count > 0).then(|| calls.iter().sum::<f64>() / count as f64);

@@ -10,6 +10,7 @@ mod templates;
 
 use serde_json::{Map, Value};
 
+pub(crate) use environment::IMAGE;
 use mswea_config::Origin;
 
 use crate::fault::{SweAgentError, SweAgentProblem};
@@ -140,6 +141,11 @@ impl<'a> TranslationWork<'a> {
     fn put(&mut self, key: &str, value: impl Into<Value>, at: &GivenAt) {
         let origin = match at.clone() {
             GivenAt::File { path, line, column } => Origin::File { path, line, column },
+            GivenAt::Record(path) => Origin::File {
+                path,
+                line: 1,
+                column: 1,
+            },
             GivenAt::Flag(name) => Origin::Flag { name },
             GivenAt::Variable(name) => Origin::Variable { name },
         };

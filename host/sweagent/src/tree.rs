@@ -78,6 +78,24 @@ impl GivenTree {
         })
     }
 
+    /// The value at a path, to be changed.
+    pub(crate) fn get_mut(&mut self, path: &[&str]) -> Option<&mut Self> {
+        path.iter().try_fold(self, |tree, key| {
+            let GivenContent::Map(entries) = &mut tree.content else {
+                return None;
+            };
+            let (_, value) = entries.iter_mut().find(|(name, _)| name == key)?;
+            Some(value)
+        })
+    }
+
+    /// Changes each item of a list.
+    pub(crate) fn each_item(&mut self, change: impl FnMut(&mut Self)) {
+        if let GivenContent::List(items) = &mut self.content {
+            items.iter_mut().for_each(change);
+        }
+    }
+
     /// The value at a dotted path; none if there is none or if it is null.
     pub fn given(&self, dotted: &str) -> Option<&Self> {
         let path: Vec<&str> = dotted.split('.').collect();

@@ -165,6 +165,43 @@ fn read(path: &Path) -> Result<Vec<u8>, ToolRefusal> {
     storage::text(path).map_err(|trouble| trouble.about(path).coded(19))
 }
 
+/// A content with those lines as UTF-8 that are not: they are taken for Latin-1, in which every byte is a
+/// character.
+fn readable(content: Vec<u8>) -> Vec<u8> {
+    if std::str::from_utf8(&content).is_ok() {
+        return content;
+    }
+    let mut text = Vec::with_capacity(content.len() + content.len() / 8);
+    for line in content.split_inclusive(|byte| *byte == b'\n') {
+        match std::str::from_utf8(line) {
+            Ok(_) => text.extend_from_slice(line),
+            Err(_) => {
+                let line: String = line.iter().copied().map(char::from).collect();
+                text.extend_from_slice(line.as_bytes());
+            }
+        }
+    }
+    text
+}
+
+/// What is searched in a file and what takes its place, in the file's encoding: Latin-1 if the file is not
+/// UTF-8, unless it has the searched text in UTF-8. A text that Latin-1 can't hold stays as it is.
+fn encoded(before: &[u8], find: Vec<u8>, put: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
+    let is_utf8 = std::str::from_utf8(before).is_ok();
+    if is_utf8 || !find.is_ascii() && memmem::find(before, &find).is_some() {
+        return (find, put);
+    }
+    let latin = |text: Vec<u8>| {
+        let bytes = std::str::from_utf8(&text).ok().and_then(|text| {
+            text.chars()
+                .map(|c| u8::try_from(c).ok())
+                .collect::<Option<Vec<u8>>>()
+        });
+        bytes.unwrap_or(text)
+    };
+    (latin(find), latin(put))
+}
+
 fn written(path: &Path, trouble: &FileTrouble) -> ToolRefusal {
     trouble.about(path).coded(20)
 }
@@ -200,7 +237,7 @@ fn view(call: &EditorCall) -> ToolResult {
         }
         return editor_view::directory(path);
     }
-    let content = read(path)?;
+    let content = readable(read(path)?);
     let values = Values::read()?;
     let range = match &call.view_range {
         None => None,
@@ -250,7 +287,7 @@ fn str_replace(call: &EditorCall) -> ToolResult {
     let shown = path.display();
     let before = read(path)?;
     let new = call.new_str.as_deref().unwrap_or_default();
-    let (find, put) = (as_in(&before, old), as_in(&before, new));
+    let (find, put) = encoded(&before, as_in(&before, old), as_in(&before, new));
     let places: Vec<usize> = match find.is_empty() {
         true if before.is_empty() => vec![0],
         true => Vec::new(),
@@ -327,6 +364,7 @@ fn insert(call: &EditorCall) -> ToolResult {
             ),
         ));
     };
+    let (_, new) = encoded(&before, Vec::new(), new.to_owned());
     let new: Vec<&[u8]> = new.split(|byte| *byte == b'\n').collect();
     let after = inserted(&before, line, &new);
     let span = EditSpan {
@@ -399,7 +437,8 @@ fn change(
 
 fn edited(path: &Path, after: &[u8], lines: &Excerpt, values: &Values, note: &str) -> ToolResult {
     let mut text = format!("The file {} was edited. ", path.display()).into_bytes();
-    text.extend(editor_view::excerpt(path, after, lines, values)?);
+    let after = readable(after.to_owned());
+    text.extend(editor_view::excerpt(path, &after, lines, values)?);
     text.extend_from_slice(
         b"Check that the edit is as it should be, and edit the file again if it is not.",
     );
@@ -424,7 +463,7 @@ fn undo_edit(call: &EditorCall) -> ToolResult {
     let mut text = format!("The last edit of {} was undone. ", path.display()).into_bytes();
     text.extend(editor_view::numbered(
         &path.display().to_string(),
-        &content,
+        &readable(content),
         1,
     ));
     Ok(text)

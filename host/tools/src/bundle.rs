@@ -23,6 +23,8 @@ pub struct Bundle {
     pub manifest: Manifest,
     /// Whether the bundle has an `install.sh`.
     pub has_install: bool,
+    /// Whether Python finds modules in the bundle's `lib/`. The bundles of others say so in their `install.sh`.
+    pub has_modules: bool,
     /// The names of the programs in `bin/`, without links that lead out of the bundle.
     pub programs: Vec<String>,
     /// The interpreters in the first lines of the bundle's programs, each with the name of one such
@@ -54,6 +56,10 @@ impl Bundle {
         let programs = bundle.files.iter();
         let programs = programs.filter_map(|file| file.path.strip_prefix("bin/"));
         let programs: Vec<String> = programs.map(str::to_owned).collect();
+        let has_modules = bundle
+            .files
+            .iter()
+            .any(|file| file.path.starts_with("lib/"));
         let first = programs.first().cloned().unwrap_or_default();
         Ok(Self {
             name: bundle.name.to_owned(),
@@ -61,6 +67,7 @@ impl Bundle {
             is_first_party: true,
             manifest: Manifest::parse(&folder.join(crate::manifest::FILE), &source)?,
             has_install: false,
+            has_modules,
             programs,
             interpreters: vec![("/bin/sh".to_owned(), first)],
         })
@@ -110,6 +117,7 @@ impl Bundle {
             is_first_party: false,
             manifest,
             has_install: folder.join("install.sh").is_file(),
+            has_modules: false,
             programs,
             interpreters,
         })

@@ -61,7 +61,14 @@ pub fn bundle(place: &ToolsPlace, bundle: &Bundle) -> String {
         true => "true".to_owned(),
         false => format!("chmod a+x -- {}", programs.join(" ")),
     };
-    let mut text = format!("export PATH={}:\"$PATH\"\n{runnable}", quoted(&bin));
+    let mut text = format!("export PATH={}:\"$PATH\"\n", quoted(&bin));
+    if bundle.has_modules {
+        let modules = quoted(&format!("{folder}/lib"));
+        text.push_str(&format!(
+            "export PYTHONPATH={modules}\"${{PYTHONPATH:+:$PYTHONPATH}}\"\n"
+        ));
+    }
+    text.push_str(&runnable);
     if bundle.has_install {
         let (folder, script) = (quoted(&folder), quoted(&format!("{folder}/install.sh")));
         text.push_str(&format!(

@@ -243,7 +243,10 @@ impl Reader<'_> {
             &format!("the command `{name}`"),
             "write `signature`, `docstring` and `arguments` below it",
         )? {
-            let key = self.known(pair, COMMAND_KEYS, &format!("the command `{name}`"))?;
+            let what = format!("the command `{name}`");
+            let Some(key) = self.known_or_ignored(pair, COMMAND_KEYS, &what)? else {
+                continue;
+            };
             places.push((format!("/{key}"), pair.value.mark));
             let value = match key {
                 "arguments" => self.arguments(&pair.value, name, &mut places)?,
@@ -289,7 +292,9 @@ impl Reader<'_> {
             places.push((format!("/arguments/{number}"), item.mark));
             let mut argument = Map::new();
             for pair in self.map(item, &what, "write `name`, `type` and `required`")? {
-                let key = self.known(pair, ARGUMENT_KEYS, &what)?;
+                let Some(key) = self.known_or_ignored(pair, ARGUMENT_KEYS, &what)? else {
+                    continue;
+                };
                 places.push((format!("/arguments/{number}/{key}"), pair.value.mark));
                 let value = self.value(&pair.value)?;
                 let is_right = match key {
@@ -358,15 +363,35 @@ impl Reader<'_> {
         what: &str,
     ) -> Result<&'y str, ManifestFault> {
         let key = self.key(pair)?;
-        if known.contains(&key) {
-            return Ok(key);
+        match known.contains(&key) {
+            true => Ok(key),
+            false => {
+                let message = format!("{what} has no key `{key}`");
+                Err(self.fault(pair.key.mark, message, remedy(key, known)))
+            }
         }
-        let keys = known.join("`, `");
-        let remedy = match mswea_text::nearest(key, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("its keys are `{keys}`"),
-        };
-        Err(self.fault(pair.key.mark, format!("{what} has no key `{key}`"), remedy))
+    }
+
+    /// The key of a pair; none if it is not one of `known`: SWE-agent ignores such a key of a command or an
+    /// argument, so here it has no effect.
+    fn known_or_ignored<'y>(
+        &self,
+        pair: &'y Pair,
+        known: &[&str],
+        what: &str,
+    ) -> Result<Option<&'y str>, ManifestFault> {
+        let key = self.key(pair)?;
+        if known.contains(&key) {
+            return Ok(Some(key));
+        }
+        tracing::warn!(
+            "`{}`, line {}: `{}` of {what} has no effect, as in SWE-agent: {}",
+            self.file.display(),
+            pair.key.mark.line + 1,
+            mswea_text::harmless(key),
+            remedy(key, known)
+        );
+        Ok(None)
     }
 
     fn optional_text(
@@ -407,6 +432,14 @@ impl Reader<'_> {
                 Value::Object(map)
             }
         })
+    }
+}
+
+/// What to write in place of an unknown key.
+fn remedy(key: &str, known: &[&str]) -> String {
+    match mswea_text::nearest(key, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("the keys there are `{}`", known.join("`, `")),
     }
 }
 

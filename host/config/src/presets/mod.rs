@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::node::{Content, Node};
 use super::origin::Origin;
-use super::toml_file;
+use super::{toml_file, version_1};
 
 /// The presets' names, as `-c` takes them.
 pub const NAMES: &[&str] = &[
@@ -46,6 +46,9 @@ pub(super) const DEFAULT_YAML: &str = "default.yaml";
 
 /// The layer below files of mini-swe-agent in place of `default`; `-c` can't name it.
 pub(super) const MINI: &str = "mini-swe-agent";
+
+/// The layer above that one if a file is of version 1.
+pub(super) const MINI_1: &str = "mini-swe-agent 1";
 
 const MINI_TOML: &str = include_str!("mini.toml");
 const DEFAULT_TOML: &str = include_str!("default.toml");
@@ -136,6 +139,7 @@ pub(super) fn tree(name: &str) -> Node {
             ]
         }
         MINI => vec![parse(name, MINI_TOML)],
+        MINI_1 => vec![version_1::defaults(&origin)],
         _ => vec![parse(name, DEFAULT_TOML)],
     };
     let mut tree = Node::empty(origin);

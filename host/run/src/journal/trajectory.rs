@@ -20,7 +20,7 @@ use super::{Record, fold};
 use crate::state::{Ending, State};
 use mswea_core::Message;
 
-pub use events::{is_of_mini, is_trajectory, records_from_trajectory, totals};
+pub use events::{FENCES_1, is_of_mini, is_trajectory, records_from_trajectory, totals};
 pub use glance::{TrajectoryOwner, owner};
 pub use usage::usage_of;
 pub use write::{Target, TrajectoryError, to_string, write};

@@ -98,6 +98,16 @@ pub enum SweagentCommand {
         #[arg(long)]
         remove: bool,
     },
+    /// Look at recorded runs at a terminal, as `mswea-host inspect` does
+    #[command(visible_alias = "i")]
+    Inspect {
+        /// Trajectories, or folders with some
+        #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
+        paths: Vec<PathBuf>,
+        /// No effect: SWE-agent takes gold patches from it
+        #[arg(short = 'd', long = "data_path", value_name = "FILE", value_hint = ValueHint::FilePath)]
+        data_path: Option<PathBuf>,
+    },
     /// Show the trajectories below a folder on a page, as `view` does
     #[command(visible_alias = "I")]
     Inspector {

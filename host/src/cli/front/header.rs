@@ -15,10 +15,15 @@ pub struct RunHeader {
     trajectory: String,
     /// A remark if a name means something other than a user may expect.
     pub(super) notices: Vec<String>,
+    /// How a variable of this machine is passed on to commands.
+    pub(super) passing: &'static str,
 }
 
 /// The most characters of a layer's name, which may be a whole value.
 const LONGEST_LAYER: usize = 60;
+
+/// How a variable is passed on to commands.
+pub(super) const PASSING: &str = "`-c 'environment.env_allow=[\"NAME\"]'` lets one through";
 
 impl RunHeader {
     /// The header of a run. `folder` is the folder of an earlier run's commands, in which this run
@@ -73,6 +78,10 @@ impl RunHeader {
             place,
             trajectory: short(&here.join(trajectory), home),
             notices: layers.notices().to_vec(),
+            passing: match config.agent.rules.as_str() {
+                "swe-agent" => "`--agent.tools.propagate_env_variables=NAME` lets one through",
+                _ => PASSING,
+            },
         }
     }
 

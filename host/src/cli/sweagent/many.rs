@@ -25,7 +25,7 @@ use mswea_secrecy as secrecy;
 use mswea_sweagent::{
     GivenAt, GivenTree, InstanceSource, SweBatchSettings, SweCommand, SweFiles, SweInstance,
     SweProblem, SweRequest, TranslationInput, expand, instances_of, read_command_line, read_items,
-    read_problem, standard_folder, translate,
+    read_problem, standard_folder, translate, with_located_bundles,
 };
 
 /// The folder with the files of challenges, below that of the batch.
@@ -286,6 +286,7 @@ impl MadeInstances {
         if let Some(agent) = tree.given("agent") {
             own.merge(agent.clone().below(&["agent"]));
         }
+        let own = with_located_bundles(&own, &variable);
         let mut problem = output::runtime()?.block_on(read_problem(&own, &variable))?;
         let repo = own.given("env.repo.path").and_then(GivenTree::text);
         if let Some(repo) = repo

@@ -9,17 +9,23 @@ mod replaying;
 mod shell;
 mod single;
 mod tidying;
+mod words;
 
 use std::path::Path;
 
-use super::args::{SweagentCommand, ViewArgs};
+use super::args::{InspectArgs, SweagentCommand, ViewArgs};
 use super::exit::ExitCode;
+use super::inspect;
 use super::output::{self, Failure};
 use super::view::view;
 use mswea_sweagent::{SweAgentError, SweAgentProblem};
 
 /// Runs one of the commands.
 pub fn run(command: &SweagentCommand) -> Result<ExitCode, Failure> {
+    done(command).map_err(|failure| failure.reworded(words::in_their_words))
+}
+
+fn done(command: &SweagentCommand) -> Result<ExitCode, Failure> {
     match command {
         SweagentCommand::Run { words } => single::run(words),
         SweagentCommand::RunBatch { words } => many::run(words),
@@ -38,21 +44,31 @@ pub fn run(command: &SweagentCommand) -> Result<ExitCode, Failure> {
             directory,
             port,
             data_path,
-        } => inspect(directory, *port, data_path.is_some()),
+        } => serve(directory, *port, data_path.is_some()),
+        SweagentCommand::Inspect { paths, data_path } => {
+            warn_of_data(data_path.is_some());
+            inspect::inspect(&InspectArgs {
+                paths: paths.clone(),
+            })
+        }
         SweagentCommand::Shell(args) => shell::run(args),
         SweagentCommand::TrajToDemo(args) => tidying::demonstrate(args),
     }
 }
 
 /// Serves the page of `view` at the port of SWE-agent's inspector.
-fn inspect(directory: &Path, port: u16, has_data: bool) -> Result<ExitCode, Failure> {
-    if has_data {
-        output::warning("`--data_path` has no effect: the page shows no gold patches");
-    }
+fn serve(directory: &Path, port: u16, has_data: bool) -> Result<ExitCode, Failure> {
+    warn_of_data(has_data);
     view(&ViewArgs {
         paths: vec![directory.to_owned()],
         listen: format!("127.0.0.1:{port}"),
     })
+}
+
+fn warn_of_data(is_given: bool) {
+    if is_given {
+        output::warning("`--data_path` has no effect: no gold patches are shown");
+    }
 }
 
 impl From<SweAgentError> for Failure {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::attempts::{AttemptSeries, AttemptsPlan};
 use super::pull_request::PlannedPullRequest;
 use super::tidying::{write, write_json};
+use super::words::in_their_words;
 use crate::cli::args::{DisplayArgs, RunArgs};
 use crate::cli::exit::ExitCode;
 use crate::cli::front;
@@ -18,11 +19,12 @@ use crate::cli::{configs, dotenv, run};
 use mswea_config::{Layers, ProcessEnvironment, Sources};
 use mswea_core::Front;
 use mswea_executor::TempFolder;
+use mswea_run::journal::trajectory as run_trajectory;
 use mswea_secrecy as secrecy;
 use mswea_session::{self as session, Job};
 use mswea_sweagent::{
     GivenTree, SweAgentProblem, SweCommand, SweFiles, TranslationInput, expand, keys,
-    read_command_line, read_problem, standard_folder, trajectory, translate,
+    read_command_line, read_problem, standard_folder, trajectory, translate, with_located_bundles,
 };
 
 /// A run to be made.
@@ -65,8 +67,8 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
 impl SingleRun<'_> {
     /// Makes the run, and writes its files.
     pub(super) fn make(self) -> Result<ExitCode, Failure> {
-        let tree = self.tree;
         let variable = |name: &str| secrecy::var(name);
+        let tree = &with_located_bundles(self.tree, &variable);
         let shown = without_secrets(tree);
         let tokio = output::runtime()?;
         let mut problem = tokio.block_on(read_problem(tree, &variable))?;
@@ -160,8 +162,11 @@ impl SingleRun<'_> {
             true => Attendant::of(&config, &*front, &args.person).map_err(Failure::usage)?,
             false => None,
         };
-        let done = run::execute(&config, &layers, job, &options, &front, person)?;
+        let mut done = run::execute(&config, &layers, job, &options, &front, person)?;
+        let told = done.error.take();
+        done.error = told.as_deref().map(in_their_words);
         done.tell(display);
+        done.error = told;
         let error = done.error.as_deref().unwrap_or_default();
         // An error of a template begins with the template's key.
         let key = error
@@ -170,7 +175,8 @@ impl SingleRun<'_> {
         if let Some((key, _)) = key.filter(|(key, _)| key.starts_with("agent."))
             && let Some(origin) = layers.origin_of(key)
         {
-            output::note(&format!("`{key}` was set by {origin}"));
+            let key = in_their_words(&format!("`{key}`"));
+            output::note(&format!("{key} was set by {origin}"));
         }
         if lacks_tools(error) {
             output::note(
@@ -310,8 +316,17 @@ pub(super) fn write_files<'m>(
         write(&files.named("patch"), patch)?;
     }
     // Written last, so that an instance with this file has all files.
-    write_json(&files.named("traj"), made)?;
+    let text = serde_json::to_string_pretty(made).context("can't write JSON")?;
+    if let Some(run) = run_of(&files.named("traj.json")) {
+        session::note_made(&run, text.as_bytes());
+    }
+    write(&files.named("traj"), &text)?;
     Ok(patch.as_str())
+}
+
+/// The id of the run with this trajectory of our own format.
+pub(super) fn run_of(trajectory: &Path) -> Option<String> {
+    run_trajectory::owner(trajectory).ok()?.run_id
 }
 
 /// The use of a run's patch.

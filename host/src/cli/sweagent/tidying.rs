@@ -47,9 +47,10 @@ pub(super) fn statistics(folder: &Path) -> Result<ExitCode, Failure> {
     };
     output::note(&format!("queries on average: {average:.1}"));
     let mut text = String::new();
-    for (status, places) in &stats.statuses {
-        output::note(&format!("{status}: {}", places.len()));
-        text.push_str(&format!("\n## `{status}`\n\n{}\n", places.join(" ")));
+    for status in &stats.statuses {
+        output::note(&format!("{}: {}", status.name, status.count));
+        let places = status.places.join(" ");
+        text.push_str(&format!("\n## `{}`\n\n{places}\n", status.name));
     }
     output::text(&text)
 }

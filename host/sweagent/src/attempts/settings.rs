@@ -192,7 +192,8 @@ impl SettingsReader {
 
     /// Checks keys and types against the table of `run`.
     fn check(&mut self, tree: &GivenTree) {
-        self.problems.extend(keys::check(SweCommand::Run, tree));
+        self.problems
+            .extend(keys::check(SweCommand::Run, tree).problems);
     }
 
     fn retry_loop(&mut self, given: &GivenTree) -> Option<(AttemptBudget, AttemptJudge)> {

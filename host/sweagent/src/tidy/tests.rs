@@ -68,11 +68,16 @@ fn statistics_and_unfinished_runs() {
     let counts: Vec<_> = stats
         .statuses
         .iter()
-        .map(|(name, places)| (name.as_str(), places.len()))
+        .map(|it| (it.name.as_str(), it.count))
         .collect();
     assert_eq!(counts, [("exit_cost", 2), ("submitted", 2)]);
     assert_eq!(stats.average_calls, Some(6.0));
     assert_eq!(stats.notes.len(), 1);
+    // Trajectories in one folder are counted one by one.
+    let flat = self::folder(&[("a.traj", done), ("b.traj", done), ("c.traj", lost)]);
+    let stats = quick_stats(flat.path()).unwrap().statuses;
+    let counts: Vec<_> = stats.iter().map(|it| (it.count, it.places.len())).collect();
+    assert_eq!(counts, [(2, 1), (1, 1)]);
     // A file that can't be read may have a submission, so its folder is kept.
     std::fs::create_dir_all(root.join("x__6/x__6.traj")).unwrap();
     std::fs::create_dir(root.join("x__7")).unwrap();

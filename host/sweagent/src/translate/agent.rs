@@ -1,14 +1,12 @@
 //! `agent`, `agent.tools` and `agent.history_processors`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
 use super::templates::TemplateNames;
 use super::{TranslationWork, as_text, as_texts, environment};
-use crate::configs;
-use crate::flags::expand;
-use crate::given_at::GivenAt;
+use crate::bundles;
 use crate::tree::GivenTree;
 use mswea_run::ActionSampler;
 
@@ -73,6 +71,17 @@ const PROCESSORS: &[(&str, &[&str])] = &[
     ("image_parsing", &["allowed_mime_types"]),
 ];
 
+/// The keys of both action samplers.
+const SAMPLER_KEYS: [&str; 7] = [
+    "type",
+    "n_samples",
+    "min_n_samples",
+    "max_n_samples",
+    "system_template",
+    "instance_template",
+    "comparison_template",
+];
+
 pub(super) fn agent(work: &mut TranslationWork<'_>) {
     work.refuse_unless(
         "agent.type",
@@ -108,6 +117,13 @@ fn sampler(work: &mut TranslationWork<'_>) {
     for (key, value) in tree.entries() {
         let value = match (key.as_str(), value.text()) {
             ("comparison_temperature", _) => continue,
+            (key, _) if !SAMPLER_KEYS.contains(&key) => {
+                work.done.warnings.push(format!(
+                    "`agent.action_sampler.{key}` ({}) has no effect, as in SWE-agent",
+                    value.at
+                ));
+                continue;
+            }
             ("instance_template" | "comparison_template", Some(text)) => {
                 TemplateNames::of(work).over(text).into()
             }
@@ -189,18 +205,18 @@ pub(super) fn tools(work: &mut TranslationWork<'_>) {
         &[json!("submit")],
         "the model calls the tool `submit`",
     );
-    let hint = "leave it out: it is computed from the bundles";
+    let hint = "it is computed from the bundles, as in SWE-agent";
     for key in [
         "command_docs",
         "multi_line_command_endings",
         "submit_command_end_name",
     ] {
-        work.refuse_unless(&format!("agent.tools.{key}"), &[json!({})], hint);
+        work.warn_unless(&format!("agent.tools.{key}"), &[json!({})], hint);
     }
-    work.refuse_unless(
+    work.warn_unless(
         "agent.tools.reset_commands",
         &[json!([])],
-        "SWE-agent never runs them: use `env.post_startup_commands`",
+        "SWE-agent never runs them; `env.post_startup_commands` are run",
     );
 }
 
@@ -215,11 +231,10 @@ fn bundles(work: &mut TranslationWork<'_>) {
     {
         for (key, tree) in item.entries() {
             if !["path", "hidden_tools"].contains(&key.as_str()) {
-                work.refuse(
-                    &tree.at,
-                    format!("a bundle has no `{key}`"),
-                    "it has `path` and `hidden_tools`",
-                );
+                work.done.warnings.push(format!(
+                    "`{key}` of a bundle ({}) has no effect, as in SWE-agent: a bundle has `path` and `hidden_tools`",
+                    tree.at
+                ));
             }
         }
         let Some(path) = item.given("path").and_then(GivenTree::text) else {
@@ -230,13 +245,8 @@ fn bundles(work: &mut TranslationWork<'_>) {
             );
             continue;
         };
-        match expand(path, work.input.variable) {
-            Ok(path) => {
-                let name = match configs::is_shipped(&item.at) {
-                    // A bundle of this host's own, whatever the current folder contains.
-                    true => first_party(&path).unwrap_or(&path).to_owned(),
-                    false => located_bundle(&path, &item.at, work.input.variable),
-                };
+        match bundles::located(path, &item.at, work.input.variable) {
+            Ok(name) => {
                 needs_root |= name.contains('/') && names_root(Path::new(&name), DEEPEST);
                 names.push(name);
             }
@@ -284,36 +294,6 @@ fn names_root(folder: &Path, deepest: usize) -> bool {
         let found = |bytes: Vec<u8>| bytes.windows(ROOT.len()).any(|it| it == ROOT);
         mswea_files::read(&path, LARGEST).map_or(true, found)
     })
-}
-
-/// The folder of a bundle, if it exists; else the name of the first-party bundle with its name. A
-/// config outside of the current folder means the bundles beside it, and never those in the current
-/// folder.
-fn located_bundle(path: &str, at: &GivenAt, variable: &dyn Fn(&str) -> Option<String>) -> String {
-    let root = variable("SWE_AGENT_CONFIG_ROOT").map(PathBuf::from);
-    let mut places: Vec<PathBuf> = root.into_iter().collect();
-    let here = std::env::current_dir().unwrap_or_default();
-    match at {
-        GivenAt::File { path: config, .. } => {
-            let config = std::path::absolute(config).unwrap_or_else(|_| config.into());
-            match config.starts_with(&here) {
-                true => places.push(here),
-                false => places.extend(config.ancestors().skip(1).take(2).map(Path::to_owned)),
-            }
-        }
-        GivenAt::Flag(_) | GivenAt::Variable(_) => places.push(here),
-    }
-    let mut folders = places.iter().map(|place| place.join(path));
-    match folders.find(|folder| folder.join("config.yaml").is_file()) {
-        Some(folder) => folder.to_string_lossy().into_owned(),
-        None => first_party(path).unwrap_or(path).to_owned(),
-    }
-}
-
-/// The name of the first-party bundle that replaces SWE-agent's.
-fn first_party(path: &str) -> Option<&str> {
-    let name = path.trim_end_matches('/').strip_prefix("tools/");
-    name.filter(|name| !name.contains('/'))
 }
 
 fn parser(work: &mut TranslationWork<'_>) {

@@ -1,12 +1,11 @@
 //! `agent.templates.demonstrations`: recorded runs that the model gets before the task, each as one
 //! text, or (`put_demos_in_history`) as its messages.
 
-use std::path::Path;
-
 use serde_json::{Map, Value, json};
 
 use super::TranslationWork;
 use super::templates::TemplateNames;
+use crate::bundles;
 use crate::fault::SweAgentProblem;
 use crate::flags::expand;
 use crate::trajectory::{self, RECORDED};
@@ -32,8 +31,8 @@ pub(super) fn demonstrations(work: &mut TranslationWork<'_>) {
     }
     let mut messages = Vec::new();
     for (path, item) in paths.iter().zip(tree.items()) {
-        let read =
-            read(path, work.input.variable).and_then(|history| match (in_history, template) {
+        let read = read(path, item, work.input.variable).and_then(|history| {
+            match (in_history, template) {
                 (false, Some(template)) => {
                     Ok(vec![as_text(path, &history, &names.over(template))?])
                 }
@@ -41,7 +40,8 @@ pub(super) fn demonstrations(work: &mut TranslationWork<'_>) {
                     .iter()
                     .map(|entry| as_message(path, entry))
                     .collect(),
-            });
+            }
+        });
         match read {
             Ok(read) => messages.extend(read),
             Err(problem) => work.refuse(&item.at, problem, "leave it out, or correct the file"),
@@ -55,12 +55,21 @@ pub(super) fn demonstrations(work: &mut TranslationWork<'_>) {
 }
 
 /// The history of a demonstration, without the system message.
-fn read(path: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Value>, String> {
+fn read(
+    path: &str,
+    item: &GivenTree,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Vec<Value>, String> {
     let words = |problem: SweAgentProblem| problem.to_string();
     let path = expand(path, variable).map_err(words)?;
-    let root = variable("SWE_AGENT_CONFIG_ROOT").map(|root| format!("{root}/{path}"));
-    let path = root.filter(|it| Path::new(it).is_file()).unwrap_or(path);
-    let path = Path::new(&path);
+    let path = &bundles::located_file(&path, &item.at, variable);
+    if !path.is_file() {
+        let searched = bundles::searched(&item.at);
+        return Err(format!(
+            "there is no demonstration `{}` ({searched})",
+            path.display()
+        ));
+    }
     let mut read = match path.extension().is_some_and(|it| it == "yaml") {
         true => read_yaml_file(path)
             .map(|tree: GivenTree| tree.value())

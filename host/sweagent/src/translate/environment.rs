@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::TranslationWork;
 use crate::challenge::Challenge;
 use crate::flags::expand;
+use crate::given_at::GivenAt;
 use crate::keys::shortened;
 use crate::problem::repo_name;
 
@@ -12,7 +13,7 @@ use crate::problem::repo_name;
 const TOKEN: &str = "SWE_REX_AUTH_TOKEN";
 
 /// The default image of SWE-agent.
-const IMAGE: &str = "python:3.11";
+pub(crate) const IMAGE: &str = "python:3.11";
 
 /// The class of environment for a deployment.
 pub(super) fn class(work: &TranslationWork<'_>) -> &'static str {
@@ -118,8 +119,8 @@ fn container(work: &mut TranslationWork<'_>) {
     }
     let pull =
         "an image that is not there is pulled; call `docker pull` before the run for a newer one";
-    work.refuse_unless("env.deployment.pull", &[json!("missing")], pull);
-    work.refuse_unless(
+    work.warn_unless("env.deployment.pull", &[json!("missing")], pull);
+    work.warn_unless(
         "env.deployment.remove_images",
         &[json!(false)],
         "remove images with `docker rmi`",
@@ -246,6 +247,9 @@ pub(super) fn repository(work: &mut TranslationWork<'_>) {
             work.put("workspace.repo", url, at);
         }
         _ => {
+            if is_local {
+                preexisting_here(work, at, &name);
+            }
             let reset = repo.given("reset").is_none_or(|it| it.value() == true);
             work.put("workspace.reset", reset, at);
         }
@@ -267,6 +271,20 @@ pub(super) fn repository(work: &mut TranslationWork<'_>) {
         );
         work.refuse(&tree.at, message, "leave it out");
     }
+}
+
+/// A repository at this machine's root, in which commands start, as in a container.
+fn preexisting_here(work: &mut TranslationWork<'_>, at: &GivenAt, name: &str) {
+    let folder = format!("/{name}");
+    if !std::path::Path::new(&folder).is_dir() {
+        let message = format!(
+            "`env.repo.repo_name` = `{name}` is the folder `{folder}` of this machine with a `local` deployment, and it does not exist"
+        );
+        let hint =
+            "give a repository anywhere on this machine as `--env.repo.path=FOLDER`; it is copied";
+        work.refuse(at, message, hint);
+    }
+    work.put_fixed("environment.cwd", folder);
 }
 
 /// The files of a challenge, in place of a repository, with its flag and its services.

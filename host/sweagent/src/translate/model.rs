@@ -61,10 +61,10 @@ pub(super) fn model(work: &mut TranslationWork<'_>) {
         &[json!(false)],
         "put the system template's text at the beginning of the instance template",
     );
-    work.refuse_unless(
+    work.warn_unless(
         "agent.model.delay",
         &[json!(0), json!(0.0)],
-        "a rate limit of the provider is waited for; leave it out",
+        "a rate limit of the provider is waited for",
     );
     work.refuse_unless(
         "agent.model.fallbacks",

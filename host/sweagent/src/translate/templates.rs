@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{TranslationWork, as_text};
+use super::TranslationWork;
 use crate::tree::GivenTree;
 
 const NEXT_STEP: &str = "Observation: {{observation}}";
@@ -11,6 +11,10 @@ const TRUNCATED: &str = "Observation: {{observation[:max_observation_length]}}<r
     Use a command that prints less.</NOTE>";
 const TIMED_OUT: &str = "The command '{{command}}' was ended, because it took more than {{timeout}} seconds. \
     Use another command: one that is faster, or that waits for no input.";
+
+/// What `command_docs` has if there are no bundles: the shell, which the model is offered in any case.
+const BASH_DOCS: &str = "bash:\n  docstring: Runs a command in bash\n  signature: <command>\n  \
+    arguments:\n    - command (string) [required]: The command to run\n\n";
 
 pub(super) fn templates(work: &mut TranslationWork<'_>) {
     let at = "agent.templates";
@@ -94,13 +98,14 @@ impl TemplateNames {
             .given("agent.tools.bundles")
             .is_some_and(|it| !it.items().is_empty());
         if !has_bundles {
-            names.push(("command_docs".to_owned(), "\"\"".to_owned()));
-            let variables = work.given("agent.tools.env_variables");
-            for (name, tree) in variables.into_iter().flat_map(GivenTree::entries) {
-                names.push((
-                    name.clone(),
-                    Value::from(as_text(&tree.value())).to_string(),
-                ));
+            let docs = Value::from(BASH_DOCS);
+            names.push(("command_docs".to_owned(), docs.to_string()));
+        }
+        // The tools' own variables are texts; templates see the values of the configuration.
+        let variables = work.given("agent.tools.env_variables");
+        for (name, tree) in variables.into_iter().flat_map(GivenTree::entries) {
+            if !has_bundles || tree.text().is_none() {
+                names.push((name.clone(), expression(&tree.value())));
             }
         }
         Self(names)
@@ -113,6 +118,25 @@ impl TemplateNames {
             set.push_str(&format!("{{% set {name} = {value} %}}"));
         }
         set + template
+    }
+}
+
+/// A value as an expression of a template.
+fn expression(value: &Value) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(expression).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Object(map) => {
+            let entries = map.iter();
+            let entries = entries.map(|(key, value)| {
+                format!("{}: {}", Value::from(key.as_str()), expression(value))
+            });
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
     }
 }
 

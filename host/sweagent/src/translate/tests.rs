@@ -367,7 +367,11 @@ fn bad_input_is_named_with_its_place_and_its_remedy() {
         (
             "agent:\n  templates:\n    demonstrations: [/no.traj]\n    demonstration_template: x\n",
             &["--agent.model.name=x"],
-            &["c.yaml:3:22", "can't read `/no.traj`"],
+            &[
+                "c.yaml:3:22",
+                "no demonstration `/no.traj`",
+                "`SWE_AGENT_CONFIG_ROOT`",
+            ],
         ),
         (model, &["stray"], &["`stray` is no flag"]),
         (model, &["--agent.model.name"], &["has no value"]),
@@ -439,8 +443,104 @@ fn action_samplers_have_the_keys_of_ours() {
         assert_eq!(done.value("agent.action_sampler"), Some(&expected));
     }
     let flag = r#"--agent.action_sampler={"type": "ask_colleagues", "samples": 3}"#;
-    let error = translated("agent: {model: {name: x}}\n", &[flag]).unwrap_err();
-    assert!(error.contains("there is no `samples`"), "{error}");
+    let done = translated("agent: {model: {name: x}}\n", &[flag]).unwrap();
+    let warning =
+        "`agent.action_sampler.samples` (the flag `--agent.action_sampler`) has no effect";
+    assert!(done.warnings[0].contains(warning), "{:?}", done.warnings);
+}
+
+#[test]
+fn keys_that_swe_agent_ignores_have_no_effect() {
+    let yaml = "agent:
+  templates: {system_template: s, my_own_text: unused}
+  tools:
+    str_replace_editor: {arguments: []}
+    filter: {blocklists: []}
+    parse_function: {type: json, colour: red}
+    command_docs: mine
+    reset_commands: [a]
+    bundles: [{path: tools/submit, version: 2}]
+  model: {name: x, delay: 2, cost_per_call: 1, retry: {retries: 2, jitter: 1}}
+env: {deployment: {pull: always, remove_images: true}}
+actions: {pr_config: {draft: true}}
+";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.yaml");
+    std::fs::write(&file, yaml).unwrap();
+    let words = ["--config".to_owned(), file.display().to_string()];
+    let request = read_command_line(SweCommand::Run, &words, &variable).unwrap();
+    let told = request.warnings.join("\n");
+    for key in [
+        "agent.templates.my_own_text",
+        "agent.tools.str_replace_editor",
+        "agent.tools.filter.blocklists",
+        "agent.tools.parse_function.colour",
+        "agent.model.cost_per_call",
+        "agent.model.retry.jitter",
+        "actions.pr_config.draft",
+    ] {
+        assert!(told.contains(&format!("`{key}` (")), "{key}: {told}");
+    }
+    assert!(
+        told.contains("did you mean `agent.tools.filter.blocklist`?"),
+        "{told}"
+    );
+    let told = translated(yaml, &[]).unwrap().warnings.join("\n");
+    for key in [
+        "`agent.tools.command_docs`",
+        "`agent.tools.reset_commands`",
+        "`version` of a bundle",
+        "`agent.model.delay`",
+        "`env.deployment.pull`",
+        "`env.deployment.remove_images`",
+    ] {
+        assert!(told.contains(key), "{key}: {told}");
+    }
+    // The classes that forbid further keys do so here.
+    for yaml in [
+        "agent: {nam: x}\n",
+        "agent: {model: {nam: x}}\n",
+        "env: {repo: {pat: x}}\n",
+        "problem_statement: {txt: x}\n",
+        "actions: {open: true}\n",
+        "other: 1\n",
+    ] {
+        assert!(
+            translated(yaml, &["--agent.model.name=x"]).is_err(),
+            "{yaml}"
+        );
+    }
+}
+
+#[test]
+fn a_folder_of_this_machine_is_used_or_refused() {
+    let local = ["--agent.model.name=x", "--env.deployment.type=local"];
+    let missing = "env: {repo: {repo_name: no such folder}}\n";
+    let error = translated(missing, &local).unwrap_err();
+    for part in ["`/no such folder`", "does not exist", "--env.repo.path"] {
+        assert!(error.contains(part), "{error}");
+    }
+    let done = translated("env: {repo: {repo_name: usr}}\n", &local).unwrap();
+    assert_eq!(done.value("environment.cwd"), Some(&json!("/usr")));
+    assert_eq!(done.value("workspace.path"), Some(&json!("/usr")));
+}
+
+#[test]
+fn templates_see_the_values_of_variables_with_their_types() {
+    let values = "{N: 3, ON: true, T: text, L: [1, false], NONE: null}";
+    for bundles in ["[]", "[{path: tools/submit}]"] {
+        let yaml = format!(
+            "agent:\n  model: {{name: x}}\n  templates: {{system_template: '{{% if N > 2 and ON is true %}}{{{{ L[0] }}}}{{% endif %}}{{{{NONE}}}} {{{{command_docs}}}}'}}\n  tools: {{bundles: {bundles}, env_variables: {values}}}\n"
+        );
+        let done = translated(&yaml, &[]).unwrap();
+        let template = done.value("agent.system_template").unwrap();
+        let names = Map::from_iter([("command_docs".to_owned(), json!("docs"))]);
+        let rendered = mswea_template::Templates::new().render(template.as_str().unwrap(), &names);
+        let rendered = rendered.unwrap();
+        assert!(rendered.starts_with("1None "), "{rendered}");
+        let has_shell = rendered.contains("bash:\n  docstring:");
+        assert_eq!(has_shell, bundles == "[]", "{rendered}");
+    }
 }
 
 #[test]

@@ -138,6 +138,13 @@ bundles! {
     "windowed_edit_rewrite": ["edit" = "edit_rewrite"];
 }
 
+/// The bundle with a module for bundles in Python, the module's path in it, and the module.
+const REGISTRY: (&str, &str, &[u8]) = (
+    "registry",
+    "lib/registry.py",
+    include_bytes!("../../bundles/registry/lib/registry.py"),
+);
+
 /// The names of all bundles, sorted.
 pub fn names() -> impl Iterator<Item = &'static str> {
     BUNDLES.iter().map(|bundle| bundle.name)
@@ -163,6 +170,13 @@ pub fn bundle(name: &str) -> Result<FirstPartyBundle, NoSuchBundle> {
         bytes: script(tool).into_bytes(),
         mode: EXECUTABLE,
     }));
+    if source.name == REGISTRY.0 {
+        files.push(BundledFile {
+            path: REGISTRY.1.to_owned(),
+            bytes: REGISTRY.2.to_vec(),
+            mode: 0o644,
+        });
+    }
     Ok(FirstPartyBundle {
         name: source.name,
         files,

@@ -195,6 +195,41 @@ fn texts_are_replaced_once() {
 }
 
 #[test]
+fn latin_1_is_shown_and_edited_as_text() {
+    let desk = Desk::bare();
+    let file = desk.write("latin", b"gr\xfc\xdfe\nx\n");
+    let view = call(&desk, "view", "latin", &[]);
+    assert!(view.text.contains("grüße"), "{}", view.text);
+    for (command, words, after) in [
+        (
+            "str_replace",
+            &["--old_str", "grüße", "--new_str", "müßte"][..],
+            &b"m\xfc\xdfte\nx\n"[..],
+        ),
+        (
+            "str_replace",
+            &["--old_str", "x", "--new_str", "é"],
+            b"m\xfc\xdfte\n\xe9\n",
+        ),
+        (
+            "insert",
+            &["--insert_line", "1", "--new_str", "ä"],
+            b"m\xfc\xdfte\n\xe4\n\xe9\n",
+        ),
+    ] {
+        let run = call(&desk, command, "latin", words);
+        assert_eq!(run.code, 0, "{}", run.text);
+        assert!(run.text.contains("müßte"), "{}", run.text);
+        assert_eq!(fs::read(&file).unwrap(), after);
+    }
+    // UTF-8 beside a byte that is none is found as it is.
+    let file = desk.write("mixed", b"gr\xc3\xbcn\n\xff\n");
+    let words = ["--old_str", "grün", "--new_str", "blau"];
+    assert_eq!(call(&desk, "str_replace", "mixed", &words).code, 0);
+    assert_eq!(fs::read(&file).unwrap(), b"blau\n\xff\n");
+}
+
+#[test]
 fn lines_are_inserted() {
     let desk = Desk::bare();
     for (before, line, new, after) in [

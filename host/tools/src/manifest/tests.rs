@@ -67,11 +67,6 @@ fn mistakes_have_a_place_and_a_remedy() {
         ("tools:\n  1: {}\n", ":2:3:", &["no text", "quotes"]),
         ("tools:\n  a: x\n", ":2:6:", &["the command `a` is no map"]),
         (
-            "tools:\n  a:\n    signatur: a\n",
-            ":3:5:",
-            &["`a` has no key `signatur`", "did you mean `signature`?"],
-        ),
-        (
             "tools:\n  a:\n    signature: 5\n",
             ":3:16:",
             &["`signature` of `a` is no text"],
@@ -109,4 +104,15 @@ fn mistakes_have_a_place_and_a_remedy() {
             assert!(text.contains(part), "{source}: {text}");
         }
     }
+}
+
+#[test]
+fn keys_that_swe_agent_ignores_have_no_effect() {
+    let source = "tools:\n  ask:\n    signature: ask <what> [<how>]\n    colour: red\n    arguments:\n      - {name: what, type: string, required: true}\n      - {name: how, type: string, required: false, default: gently}\n";
+    let manifest = Manifest::parse(Path::new("b/config.yaml"), source).unwrap();
+    let entry = &manifest.commands[0].entry;
+    assert!(!entry.contains_key("colour"));
+    let arguments = entry["arguments"].as_array().unwrap();
+    assert!(arguments[1].get("default").is_none());
+    assert_eq!(arguments[1]["name"], "how");
 }

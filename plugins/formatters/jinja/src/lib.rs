@@ -41,8 +41,8 @@ impl Plugin for Jinja {
                     "type": "string",
                     "default": JSON_TEMPLATE,
                     "description": "Renders one output. Variables: `output` with `output`, \
-                                    `returncode`, `exception_info` and `extra`, and the run's \
-                                    own.",
+                                    `returncode`, `exception_info` and `extra`; \
+                                    `action` with `command`; and the run's own.",
                 },
             },
             "additionalProperties": false,
@@ -61,6 +61,12 @@ impl Plugin for Jinja {
 #[derive(Serialize)]
 struct Vars<'a> {
     output: OutputVars<'a>,
+    action: ActionVars<'a>,
+}
+
+#[derive(Serialize)]
+struct ActionVars<'a> {
+    command: &'a str,
 }
 
 #[derive(Serialize)]
@@ -74,7 +80,7 @@ struct OutputVars<'a> {
 }
 
 impl Jinja {
-    fn render(&self, output: &Output) -> Result<String, PluginError> {
+    fn render(&self, command: &str, output: &Output) -> Result<String, PluginError> {
         let extra = match extra_value(output.extra.as_deref()) {
             Value::Object(extra) => extra,
             _ => Map::new(),
@@ -85,7 +91,8 @@ impl Jinja {
             exception_info: &output.exception_info,
             extra,
         };
-        host::render(&self.template, &Vars { output })
+        let action = ActionVars { command };
+        host::render(&self.template, &Vars { output, action })
     }
 }
 
@@ -104,7 +111,7 @@ impl Formatter for Jinja {
                 (None, Some(_)) => Output::not_executed(),
                 (None, None) => break,
             };
-            let text = self.render(&output)?;
+            let text = self.render(&action.command, &output)?;
             messages.push(match action.tool_call_id {
                 Some(id) => Message::tool(id, text),
                 None => Message::new("user", text),

@@ -79,10 +79,12 @@ pub fn nothing(known: &Known, number: usize) -> Result<String, Fault> {
     as_theirs(&known.formats[number], &json!(""), false)
 }
 
-/// A JSON value as a text: a string without its quotes.
+/// A JSON value as a text: a string without its quotes, a truth value as Python writes it.
 pub fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
         other => other.to_string(),
     }
 }

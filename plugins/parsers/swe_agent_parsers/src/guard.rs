@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::commands::Table;
 use crate::heredoc::{Heredocs, lines};
+use crate::manifest::Command;
 use crate::python::is_space;
 
 /// Makes here-documents of all such commands in a script. Commands that are one already, those
@@ -55,6 +56,53 @@ pub fn guard(script: &str, table: &Table) -> String {
         guarded.push_str(line_break);
     }
     guarded
+}
+
+/// The first command that reads a text up to a certain line, where neither this line nor the text follows, and
+/// that line. The command would find no text, and the shell would run what follows as commands.
+pub fn unended<'t>(script: &str, table: &'t Table) -> Option<(&'t str, &'t str)> {
+    let commands: Vec<&Command> = table
+        .commands()
+        .filter(|it| it.end_name.is_some() && script.contains(&it.name))
+        .collect();
+    if commands.is_empty() {
+        return None;
+    }
+    let mut heredocs = Heredocs::new(script);
+    let is_open = |before: &str, mark: char| before.matches(mark).count() % 2 == 1;
+    for (at, line) in lines(script) {
+        let is_inside = heredocs.feed(at, line);
+        let mut words = line.split(is_space).filter(|word| !word.is_empty());
+        let first = words.next();
+        let Some(command) = commands.iter().find(|it| Some(it.name.as_str()) == first) else {
+            continue;
+        };
+        let before = &script[..at];
+        // With more words than its signature has before the text, it has the text as an argument.
+        let usual = match &command.signature {
+            Some(signature) => signature.split('\n').next().unwrap_or_default(),
+            None => "",
+        };
+        let usual = usual.split(is_space).filter(|word| !word.is_empty());
+        let usual = match command.signature {
+            Some(_) => usual.count().saturating_sub(1),
+            None => command.arguments.len().saturating_sub(1),
+        };
+        let is_whole = words.count() > usual;
+        let is_text = is_inside || is_open(before, '\'') || is_open(before, '"');
+        if is_whole || is_text || line.contains(['<', '|']) {
+            continue;
+        }
+        let end = command.end_name.as_deref().unwrap_or_default();
+        let rest = script[at..].split('\n').skip(1);
+        if !rest
+            .map(|it| it.trim_end_matches(is_space))
+            .any(|it| it == end)
+        {
+            return Some((&command.name, end));
+        }
+    }
+    None
 }
 
 /// SWE-agent's result for a script: pieces joined by line breaks, and a script that does not begin

@@ -24,7 +24,7 @@ use mswea_sdk::parser::Outcome;
 use mswea_sdk::types::{Action, PluginError, Reply, Tool};
 use mswea_sdk::{Descriptor, Parser, Plugin, from_config};
 use parsed::Parsed;
-use problem::Fault;
+use problem::{Code, Fault};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -147,7 +147,19 @@ impl Parser for SweAgentParser {
     }
 
     fn parse(&mut self, reply: Reply) -> Result<Outcome, PluginError> {
-        match self.find(&reply) {
+        let found = self.find(&reply).and_then(|parsed| {
+            match guard::unended(&parsed.command, &self.table) {
+                Some((name, end)) if !self.compat => Err(Fault::new(
+                    Code::MissingArg,
+                    format!(
+                        "The text of `{name}` has no end, so nothing was changed: write the text in the lines after \
+                         `{name}`, and `{end}` in a line of its own behind it."
+                    ),
+                )),
+                _ => Ok(parsed),
+            }
+        });
+        match found {
             Ok(parsed) => {
                 let command = match self.compat {
                     true => guard::guard_as_they_do(&parsed.command, &self.table),

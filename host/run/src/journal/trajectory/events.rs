@@ -15,13 +15,19 @@ use mswea_core::{Action, ErrorClass, Event, Message, Object, Output, Part, Reply
 /// mini-swe-agent's message about an action that did not run.
 const NOT_EXECUTED: &str = "action was not executed";
 
+/// The format of version 1.
+const FORMAT_1: &str = "mini-swe-agent-1";
+
+/// How version 1 finds the command in a text, unless the agent's config says otherwise.
+pub const FENCES_1: &str = "```bash\\s*\\n(.*?)\\n```";
+
 /// The text in place of an output that is not in the trajectory.
 const NOT_RECORDED: &str = "the trajectory does not hold this output";
 
 /// Whether a file's content is a trajectory in the format of mini-swe-agent, which is also this host's.
 pub fn is_trajectory(value: &Value) -> bool {
     let format = value.get("trajectory_format").and_then(Value::as_str);
-    format.is_some_and(|it| it == FORMAT || it == "mini-swe-agent-1")
+    format.is_some_and(|it| it == FORMAT || it == FORMAT_1)
 }
 
 /// Whether a file's content is a trajectory of mini-swe-agent itself, and not of this host.
@@ -81,7 +87,7 @@ pub fn records_from_trajectory(trajectory: &Value, run_id: &str) -> Result<Vec<R
         task: string(&own["task"])
             .or_else(|| task.map(Message::text))
             .unwrap_or_default(),
-        config: config(info),
+        config: config(trajectory),
         plugins: match &own["plugins"] {
             Value::Null => Value::Array(Vec::new()),
             plugins => plugins.clone(),
@@ -104,7 +110,8 @@ pub fn records_from_trajectory(trajectory: &Value, run_id: &str) -> Result<Vec<R
 }
 
 /// The sections of its config; in mini-swe-agent's the classes are beside them.
-fn config(info: &Value) -> Value {
+fn config(trajectory: &Value) -> Value {
+    let info = &trajectory["info"];
     let own = info.get("mswea");
     let mut config = Map::new();
     for (section, class) in [
@@ -125,7 +132,18 @@ fn config(info: &Value) -> Value {
         config.insert(section.to_owned(), keys.into());
     }
     match own {
-        None => drop(config.insert("mini".to_owned(), true.into())),
+        None => {
+            config.insert("mini".to_owned(), true.into());
+            if trajectory["trajectory_format"] == FORMAT_1 {
+                // The key by which a config of version 1 is known. There it belongs to the agent.
+                let agent = config.entry("agent").or_insert_with(|| Map::new().into());
+                if let Some(agent) = agent.as_object_mut() {
+                    agent
+                        .entry("action_regex")
+                        .or_insert_with(|| FENCES_1.into());
+                }
+            }
+        }
         Some(own) => {
             let rest = own["config"].as_object().into_iter().flatten();
             config.extend(rest.map(|(key, value)| (key.clone(), value.clone())));

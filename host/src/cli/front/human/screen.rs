@@ -21,7 +21,7 @@ use crate::cli::front::outlet::Drain;
 use crate::cli::front::shorten::{Size, shorten};
 use crate::cli::front::sink::Sink;
 use crate::cli::front::wrap::{width, wrap};
-use crate::cli::front::{Look, RunHeader, words};
+use crate::cli::front::{Look, RunHeader, header, words};
 use mswea_core::{Action, Message, Output, Progress};
 use mswea_run::submission;
 use mswea_text::{harmless, one_line, visible};
@@ -52,6 +52,8 @@ pub(super) struct Screen {
     attended: ForUser,
     /// Withheld variables, until they were shown.
     withheld: Vec<String>,
+    /// How one of them is passed on.
+    passing: &'static str,
     /// The settings of the run, until they were shown.
     header: Option<RunHeader>,
     /// Whether the output has ended.
@@ -71,6 +73,7 @@ impl Screen {
             live: LiveLines::default(),
             attended: ForUser::default(),
             withheld: Vec::new(),
+            passing: header::PASSING,
             header: None,
             closed: false,
         }
@@ -78,6 +81,7 @@ impl Screen {
 
     /// Sets the header, which is shown when the run's files are known.
     pub fn announce(&mut self, header: RunHeader) {
+        self.passing = header.passing;
         self.header = Some(header);
     }
 
@@ -414,7 +418,8 @@ impl Screen {
                 names.len() - shown
             ));
         }
-        text.push_str("; `-c 'environment.env_allow=[\"NAME\"]'` lets one through");
+        text.push_str("; ");
+        text.push_str(self.passing);
         self.wrapped("", "  ", &text, Some(Colour::Dim));
     }
 

@@ -105,3 +105,45 @@ fn submit_ends_at_none() {
         );
     }
 }
+
+#[test]
+fn a_text_without_its_end_runs_nothing() {
+    let command = |compat: bool| {
+        json!({
+            "type": "action_only",
+            "compat": compat,
+            "commands": [{
+                "name": "edit", "end_name": "end_of_edit", "signature": "edit <start>:<end>\n<text>\nend_of_edit",
+                "arguments": [
+                    { "name": "start", "type": "integer", "required": true },
+                    { "name": "end", "type": "integer", "required": true },
+                    { "name": "text", "type": "string", "required": true },
+                ],
+            }],
+        })
+    };
+    for (text, is_refused) in [
+        ("edit 1:2\nrm -rf x", true),
+        ("edit 1:2", true),
+        ("ls\nedit 1:2\nfoo\nend_of_edi", true),
+        ("edit 1:2\nfoo\nend_of_edit\nedit 3:4\nbar", true),
+        ("edit 1:2\nfoo\n  end_of_edit", true),
+        ("edit 1:2\nfoo\nend_of_edit", false),
+        ("edit 1:2\nfoo\nend_of_edit  ", false),
+        ("edit 1:2 'foo'", false),
+        ("edit 1:2 <<'X'\nfoo\nX", false),
+        ("edit 1:2 < file", false),
+        ("cat >x <<'X'\nedit 1:2\nX", false),
+        ("git commit -m '\nedit it\n'", false),
+        ("echo edit 1:2", false),
+    ] {
+        let outcome = found(&mut parser(&command(false)), reply_text(text));
+        match outcome {
+            Found::Both(_, _) => assert!(!is_refused, "{text:?}"),
+            other => assert!(is_refused, "{text:?}: {other:?}"),
+        }
+        // As there, with `compat`.
+        let theirs = found(&mut parser(&command(true)), reply_text(text));
+        assert!(matches!(theirs, Found::Both(..)), "{text:?}");
+    }
+}
