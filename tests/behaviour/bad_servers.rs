@@ -197,7 +197,10 @@ fn servers_that_fail() {
                         .filter(|line| line.starts_with("error: "));
                     assert_eq!(errors.count(), 1, "{name}: {run}");
                     assert_eq!(run.exit_status(), *status, "{name}: {run}");
-                    assert_eq!(server.served(), 1 + requests, "{name}: {run}");
+                    // A connection that is used again and closed without an answer counts as no attempt.
+                    let more = u64::from(*name == "hang-up");
+                    let served = 1 + requests..=1 + requests + more;
+                    assert!(served.contains(&server.served()), "{name}: {run}");
                     assert_eq!(
                         run.events("retry").len() as u64,
                         requests - 1,
