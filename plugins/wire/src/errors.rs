@@ -349,12 +349,12 @@ impl Account {
             501 | 505 => "bad-request",
             300..=499 => "bad-request",
             // Some servers give every failure this status, also those that a retry would repeat.
-            500 => match self.class_by_words() {
-                Some(class @ ("authentication" | "permission" | "not-found" | "bad-request")) => {
-                    class
-                }
-                _ => "overloaded",
-            },
+            500 => {
+                let lasting = ["authentication", "permission", "not-found", "bad-request"];
+                let class = self.class_by_words();
+                let class = class.filter(|class| lasting.contains(class));
+                class.unwrap_or("overloaded")
+            }
             501..=599 => "overloaded",
             // No model's API uses these: the answer comes from another kind of server.
             100..=199 | 600.. => "malformed-response",
