@@ -220,7 +220,7 @@ fn a_full_disk_is_said_with_what_to_do() {
 }
 
 /// A library that makes a call of the system fail for files in `out`, as a file system without it does.
-fn without(call: &str, host: &Host) -> PathBuf {
+fn without(call: &str, folder: &Path) -> PathBuf {
     let code = match call {
         "link" => {
             "int linkat(int a, const char *from, int b, const char *to, int flags) {
@@ -233,7 +233,6 @@ fn without(call: &str, host: &Host) -> PathBuf {
     };
     let head = "#define _GNU_SOURCE\n#include <errno.h>\n#include <fcntl.h>\n#include <string.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n\
                 static int fails(const char *to) { return strstr(to, \"out/\") ? (errno = EPERM, 1) : 0; }\n";
-    let folder = host.home();
     let (source, library) = (
         folder.join(format!("{call}.c")),
         folder.join(format!("{call}.so")),
@@ -248,10 +247,9 @@ fn without(call: &str, host: &Host) -> PathBuf {
 #[test]
 fn a_file_system_that_lacks_something_is_refused() {
     let server = server(0);
-    let on = |call: &str, host: Host| {
-        let library = without(call, &host);
-        host.env("LD_PRELOAD", library)
-    };
+    // The variable separates libraries by spaces.
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    let on = |call: &str, host: Host| host.env("LD_PRELOAD", without(call, folder.path()));
     let new = || Host::new().file("i.jsonl", ONE);
     let nothing_is_made = |run: &Run| {
         let made = tree(&run.dir.join("out"));
