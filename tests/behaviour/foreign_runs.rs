@@ -371,7 +371,7 @@ fn trajectories_of_batches_are_gone_on_from() {
                 "```bash\n{}\n```",
                 submit("more")
             )))),
-            _ => turns([Turn::commands(&[submit("more")])]),
+            _ => Server::start(Scenario::always(Turn::commands(&[submit("more")]))),
         };
         let host = || Host::new().file("b.json", of_a_batch(version));
         let place = ["-c", "environment.environment_class=local"];

@@ -42,7 +42,7 @@ pub(super) fn observation(template: &str, timeout: &str) -> String {
     // Jinja removes one line break at the end of a template.
     let [template, timeout] = [template, timeout].map(|it| it.strip_suffix('\n').unwrap_or(it));
     format!(
-        "{{% if output.exception_info and output.extra.exception_type == 'TimeoutExpired' %}}\
+        "{{% if output.exception_info and output.extra is defined and output.extra.exception_type == 'TimeoutExpired' %}}\
          {{% with action = {{'action': action.command}}, output = output.output %}}{timeout}{{% endwith %}}\
          {{% else %}}{{% if output.exception_info %}}<exception>{{{{output.exception_info}}}}</exception>\n{{% endif %}}\
          {template}{{% endif %}}"

@@ -82,6 +82,18 @@ pub struct AskedByRecord {
 pub fn asked_by_record(tree: &GivenTree, record: &GivenAt) -> Vec<AskedByRecord> {
     let mut found = Vec::new();
     walk(tree, record, &mut String::new(), &mut found);
+    // A deployment without a type and an image is this machine.
+    let deployment = tree.given("env.deployment");
+    let is_local = |it: &GivenTree| {
+        let is_there = |key: &str| it.get(&[key]).is_some_and(|it| !it.is_null());
+        it.at == *record && !is_there("type") && !is_there("image")
+    };
+    if deployment.is_some_and(is_local) {
+        found.push(AskedByRecord {
+            key: "env.deployment.type".to_owned(),
+            value: "local".into(),
+        });
+    }
     found
 }
 
@@ -160,6 +172,11 @@ mod tests {
             ),
             (
                 json!({"env": {"deployment": {"type": "local"}}}),
+                &["env.deployment.type"],
+            ),
+            (json!({"env": {"deployment": {}}}), &["env.deployment.type"]),
+            (
+                json!({"env": {"deployment": {"type": null, "startup_timeout": 5}}}),
                 &["env.deployment.type"],
             ),
             (

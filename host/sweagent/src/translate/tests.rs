@@ -461,7 +461,7 @@ fn keys_that_swe_agent_ignores_have_no_effect() {
     reset_commands: [a]
     bundles: [{path: tools/submit, version: 2}]
   model: {name: x, delay: 2, cost_per_call: 1, retry: {retries: 2, jitter: 1}}
-env: {deployment: {pull: always, remove_images: true}}
+env: {deployment: {type: docker, pull: always, remove_images: true}}
 actions: {pr_config: {draft: true}}
 ";
     let folder = tempfile::tempdir().unwrap();
@@ -527,10 +527,10 @@ fn a_folder_of_this_machine_is_used_or_refused() {
 
 #[test]
 fn templates_see_the_values_of_variables_with_their_types() {
-    let values = "{N: 3, ON: true, T: text, L: [1, false], NONE: null}";
+    let values = "{COUNT: 3, FLAG: true, T: text, L: [1, false], NONE: null}";
     for bundles in ["[]", "[{path: tools/submit}]"] {
         let yaml = format!(
-            "agent:\n  model: {{name: x}}\n  templates: {{system_template: '{{% if N > 2 and ON is true %}}{{{{ L[0] }}}}{{% endif %}}{{{{NONE}}}} {{{{command_docs}}}}'}}\n  tools: {{bundles: {bundles}, env_variables: {values}}}\n"
+            "agent:\n  model: {{name: x}}\n  templates: {{system_template: '{{% if COUNT > 2 and FLAG is true %}}{{{{ L[0] }}}}{{% endif %}}{{{{NONE}}}} {{{{command_docs}}}}'}}\n  tools: {{bundles: {bundles}, env_variables: {values}}}\n"
         );
         let done = translated(&yaml, &[]).unwrap();
         let template = done.value("agent.system_template").unwrap();
