@@ -16,13 +16,13 @@ mod unicode;
 use std::fmt;
 use std::ops::Range;
 
-use program::Program;
+use program::MatchProgram;
 
 /// An expression that was compiled.
 #[derive(Clone, Debug)]
 pub struct Expression {
     pattern: String,
-    program: Program,
+    program: MatchProgram,
 }
 
 /// A mistake in an expression, as Python describes it.
@@ -46,23 +46,23 @@ impl std::error::Error for Mistake {}
 
 /// A search was given up, because it would take too many steps or too much memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooHard;
+pub struct SearchTooHard;
 
-impl fmt::Display for TooHard {
+impl fmt::Display for SearchTooHard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the search takes too long; make the expression simpler, above all repetitions within repetitions")
     }
 }
 
-impl std::error::Error for TooHard {}
+impl std::error::Error for SearchTooHard {}
 
 /// A match: where it and its groups are, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundMatch {
     groups: Vec<Option<Range<usize>>>,
 }
 
-impl Found {
+impl FoundMatch {
     /// Where the whole match is.
     pub fn range(&self) -> Range<usize> {
         self.group(0).unwrap_or_default()
@@ -112,25 +112,25 @@ impl Expression {
     /// Whether it is found in a text, as `re.search`.
     ///
     /// # Errors
-    /// [`TooHard`] if the search was given up.
-    pub fn is_in(&self, text: &str) -> Result<bool, TooHard> {
+    /// [`SearchTooHard`] if the search was given up.
+    pub fn is_in(&self, text: &str) -> Result<bool, SearchTooHard> {
         Ok(self.find(text)?.is_some())
     }
 
     /// The first match, as `re.search`.
     ///
     /// # Errors
-    /// [`TooHard`] if the search was given up.
-    pub fn find(&self, text: &str) -> Result<Option<Found>, TooHard> {
+    /// [`SearchTooHard`] if the search was given up.
+    pub fn find(&self, text: &str) -> Result<Option<FoundMatch>, SearchTooHard> {
         self.find_all(text).next().transpose()
     }
 
     /// Whether it matches at the start of a text, as `re.match`.
     ///
     /// # Errors
-    /// [`TooHard`] if the search was given up.
-    pub fn begins(&self, text: &str) -> Result<bool, TooHard> {
-        let found = machine::run(&self.program, text, 0, machine::Mode::AtStart)?;
+    /// [`SearchTooHard`] if the search was given up.
+    pub fn begins(&self, text: &str) -> Result<bool, SearchTooHard> {
+        let found = machine::run(&self.program, text, 0, machine::SearchMode::AtStart)?;
         Ok(found.is_some())
     }
 
@@ -147,8 +147,8 @@ impl Expression {
     /// The text without its matches, as `re.sub(pattern, "", text)`; `None` if there are none.
     ///
     /// # Errors
-    /// [`TooHard`] if the search was given up.
-    pub fn removed(&self, text: &str) -> Result<Option<String>, TooHard> {
+    /// [`SearchTooHard`] if the search was given up.
+    pub fn removed(&self, text: &str) -> Result<Option<String>, SearchTooHard> {
         let mut rest = String::new();
         let mut at = None;
         for found in self.find_all(text) {
@@ -172,13 +172,13 @@ pub struct Matches<'e> {
 }
 
 impl Iterator for Matches<'_> {
-    type Item = Result<Found, TooHard>;
+    type Item = Result<FoundMatch, SearchTooHard>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let at = self.at.take()?;
         let mode = match self.advance {
-            true => machine::Mode::Advance,
-            false => machine::Mode::Search,
+            true => machine::SearchMode::Advance,
+            false => machine::SearchMode::Search,
         };
         match machine::run(&self.expression.program, self.text, at, mode) {
             Ok(None) => None,

@@ -5,10 +5,10 @@
 //! `(a+)+$` need a time that grows with the text, and not with its power set. Python does not do
 //! that; what is found is the same.
 
-use crate::node::{Flags, Kind, NO_MAX, Place, Repeat};
-use crate::program::{Op, Program, Single};
+use crate::node::{Flags, Kind, NO_MAX, PatternPlace, Repeat};
+use crate::program::{MatchOp, MatchProgram, Single};
 use crate::unicode::{is_word, lower};
-use crate::{Found, TooHard};
+use crate::{FoundMatch, SearchTooHard};
 
 /// The most steps of one search.
 const STEPS: u64 = 20_000_000;
@@ -22,7 +22,7 @@ const NOWHERE: usize = usize::MAX;
 
 /// How a match has to lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Mode {
+pub enum SearchMode {
     /// It begins where the search begins.
     AtStart,
     /// It begins there or later.
@@ -32,7 +32,7 @@ pub enum Mode {
 }
 
 /// What is done when something fails, from the last entry to the first.
-enum Entry {
+enum Undoing {
     Resume {
         op: usize,
         at: usize,
@@ -79,14 +79,14 @@ struct Memo {
     memos: usize,
 }
 
-struct Machine<'p> {
-    program: &'p Program,
+struct Matcher<'p> {
+    program: &'p MatchProgram,
     text: &'p str,
     start: usize,
-    mode: Mode,
+    mode: SearchMode,
     marks: Vec<usize>,
     counters: Vec<Counter>,
-    stack: Vec<Entry>,
+    stack: Vec<Undoing>,
     /// The indexes of fences on the stack.
     fences: Vec<usize>,
     steps: u64,
@@ -95,16 +95,16 @@ struct Machine<'p> {
 
 /// Looks for the first match from a position on.
 pub fn run(
-    program: &Program,
+    program: &MatchProgram,
     text: &str,
     start: usize,
-    mode: Mode,
-) -> Result<Option<Found>, TooHard> {
+    mode: SearchMode,
+) -> Result<Option<FoundMatch>, SearchTooHard> {
     let literal = program.literal.as_str();
     if !literal.is_empty() && !text[start..].contains(literal) {
         return Ok(None);
     }
-    let mut machine = Machine {
+    let mut machine = Matcher {
         program,
         text,
         start,
@@ -124,7 +124,7 @@ pub fn run(
     };
     let mut at = start;
     loop {
-        if program.begins_with_literal && mode != Mode::AtStart {
+        if program.begins_with_literal && mode != SearchMode::AtStart {
             match text[at..].find(literal) {
                 Some(next) => at += next,
                 None => return Ok(None),
@@ -137,11 +137,11 @@ pub fn run(
                 [start, end] if *start != NOWHERE && *end != NOWHERE => Some(*start..*end),
                 _ => None,
             });
-            return Ok(Some(Found {
+            return Ok(Some(FoundMatch {
                 groups: groups.collect(),
             }));
         }
-        if mode == Mode::AtStart || program.anchored {
+        if mode == SearchMode::AtStart || program.anchored {
             return Ok(None);
         }
         match text[at..].chars().next() {
@@ -151,7 +151,7 @@ pub fn run(
     }
 }
 
-impl Machine<'_> {
+impl Matcher<'_> {
     fn char_at(&self, at: usize) -> Option<char> {
         match self.text.as_bytes().get(at)? {
             byte if byte.is_ascii() => Some(char::from(*byte)),
@@ -172,7 +172,7 @@ impl Machine<'_> {
     }
 
     /// Counts work, and begins to remember failures when there was much of it.
-    fn spend(&mut self, steps: u64) -> Result<(), TooHard> {
+    fn spend(&mut self, steps: u64) -> Result<(), SearchTooHard> {
         self.steps += steps;
         if self.steps > PATIENCE && self.memo.is_none() && self.program.memos > 0 {
             let memos = self.program.memos;
@@ -183,7 +183,7 @@ impl Machine<'_> {
             }
         }
         match self.steps > STEPS || self.stack.len() > STACK {
-            true => Err(TooHard),
+            true => Err(SearchTooHard),
             false => Ok(()),
         }
     }
@@ -196,19 +196,19 @@ impl Machine<'_> {
         let bit = at * known.memos + memo;
         let failed = known.bits[bit / 64] >> (bit % 64) & 1 == 1;
         if !failed {
-            self.stack.push(Entry::Failed(bit));
+            self.stack.push(Undoing::Failed(bit));
         }
         failed
     }
 
     fn set_counter(&mut self, number: usize, counter: Counter) {
         self.stack
-            .push(Entry::Counter(number, self.counters[number]));
+            .push(Undoing::Counter(number, self.counters[number]));
         self.counters[number] = counter;
     }
 
     /// Tries to match at a position; the end of the match.
-    fn attempt(&mut self, start: usize) -> Result<Option<usize>, TooHard> {
+    fn attempt(&mut self, start: usize) -> Result<Option<usize>, SearchTooHard> {
         self.stack.clear();
         self.fences.clear();
         self.marks.fill(NOWHERE);
@@ -222,8 +222,8 @@ impl Machine<'_> {
                 }
                 continue;
             };
-            if let Op::Match = self.program.ops[op] {
-                if self.mode != Mode::Advance || at != self.start {
+            if let MatchOp::Match = self.program.ops[op] {
+                if self.mode != SearchMode::Advance || at != self.start {
                     return Ok(Some(at));
                 }
                 state = None;
@@ -234,19 +234,19 @@ impl Machine<'_> {
     }
 
     /// Does one operation: what comes next, or `None` if it has failed.
-    fn step(&mut self, op: usize, at: usize) -> Result<Option<(usize, usize)>, TooHard> {
+    fn step(&mut self, op: usize, at: usize) -> Result<Option<(usize, usize)>, SearchTooHard> {
         let program = self.program;
         Ok(match &program.ops[op] {
-            Op::One(single) => self.one(single, at).map(|at| (op + 1, at)),
-            Op::Many { repeat, memo, .. } => return self.many(op, *repeat, *memo, at),
-            Op::Place(place, flag) => self.is_at(*place, *flag, at).then_some((op + 1, at)),
-            Op::Mark(mark) => {
-                self.stack.push(Entry::Mark(*mark, self.marks[*mark]));
+            MatchOp::One(single) => self.one(single, at).map(|at| (op + 1, at)),
+            MatchOp::Many { repeat, memo, .. } => return self.many(op, *repeat, *memo, at),
+            MatchOp::Place(place, flag) => self.is_at(*place, *flag, at).then_some((op + 1, at)),
+            MatchOp::Mark(mark) => {
+                self.stack.push(Undoing::Mark(*mark, self.marks[*mark]));
                 self.marks[*mark] = at;
                 Some((op + 1, at))
             }
-            Op::Jump(target) => Some((*target, at)),
-            Op::Split {
+            MatchOp::Jump(target) => Some((*target, at)),
+            MatchOp::Split {
                 other,
                 other_first,
                 memo,
@@ -258,10 +258,10 @@ impl Machine<'_> {
                     true => (*other, op + 1),
                     false => (op + 1, *other),
                 };
-                self.stack.push(Entry::Resume { op: second, at });
+                self.stack.push(Undoing::Resume { op: second, at });
                 Some((first, at))
             }
-            Op::LoopStart { counter, memo } => {
+            MatchOp::LoopStart { counter, memo } => {
                 if self.has_failed(*memo, at) {
                     return Ok(None);
                 }
@@ -272,7 +272,7 @@ impl Machine<'_> {
                 self.set_counter(*counter, new);
                 Some((op + 1, at))
             }
-            Op::Loop {
+            MatchOp::Loop {
                 counter,
                 repeat,
                 exit,
@@ -290,28 +290,28 @@ impl Machine<'_> {
                 match (repeat.kind, may_turn) {
                     (_, false) => Some((*exit, at)),
                     (Kind::Lazy, true) => {
-                        self.stack.push(Entry::Turn { op, at });
+                        self.stack.push(Undoing::Turn { op, at });
                         Some((*exit, at))
                     }
                     (_, true) => {
-                        self.stack.push(Entry::Resume { op: *exit, at });
+                        self.stack.push(Undoing::Resume { op: *exit, at });
                         self.set_counter(*counter, Counter { count, last: at });
                         Some((op + 1, at))
                     }
                 }
             }
-            Op::LoopNext(counter, start) => {
+            MatchOp::LoopNext(counter, start) => {
                 let Counter { count, last } = self.counters[*counter];
                 let count = count.saturating_add(1);
                 self.set_counter(*counter, Counter { count, last });
                 Some((*start, at))
             }
-            Op::Back(group, flags) => self.same_as(*group, *flags, at)?.map(|at| (op + 1, at)),
-            Op::Conditional(group, no) => match self.marks.get(group * 2 + 1) {
+            MatchOp::Back(group, flags) => self.same_as(*group, *flags, at)?.map(|at| (op + 1, at)),
+            MatchOp::Conditional(group, no) => match self.marks.get(group * 2 + 1) {
                 Some(end) if *end != NOWHERE => Some((op + 1, at)),
                 _ => Some((*no, at)),
             },
-            Op::Look {
+            MatchOp::Look {
                 width,
                 negated,
                 next,
@@ -332,19 +332,19 @@ impl Machine<'_> {
                     }
                 }
             }
-            Op::Atomic => {
+            MatchOp::Atomic => {
                 self.fence(at, None);
                 Some((op + 1, at))
             }
-            Op::AtomicEnd => {
+            MatchOp::AtomicEnd => {
                 self.close()?;
                 Some((op + 1, at))
             }
-            Op::LookEnd(false) => {
+            MatchOp::LookEnd(false) => {
                 let before = self.close()?;
                 Some((op + 1, before))
             }
-            Op::LookEnd(true) => {
+            MatchOp::LookEnd(true) => {
                 let fence = self.fences.pop().unwrap_or(0);
                 while self.stack.len() > fence {
                     if let Some(entry) = self.stack.pop() {
@@ -353,74 +353,74 @@ impl Machine<'_> {
                 }
                 None
             }
-            Op::Match => None,
+            MatchOp::Match => None,
         })
     }
 
     fn fence(&mut self, at: usize, next: Option<usize>) {
         self.fences.push(self.stack.len());
-        self.stack.push(Entry::Fence { at, next });
+        self.stack.push(Undoing::Fence { at, next });
     }
 
     /// Forgets what else could have been tried since the last fence, but not what has to be undone.
     /// Returns the position of the fence.
-    fn close(&mut self) -> Result<usize, TooHard> {
+    fn close(&mut self) -> Result<usize, SearchTooHard> {
         let fence = self.fences.pop().unwrap_or(0);
         let since = self.stack.split_off(fence);
         self.spend(since.len() as u64)?;
         let mut position = 0;
         for entry in since {
             match entry {
-                Entry::Fence { at, .. } => position = at,
-                Entry::Mark(..) | Entry::Counter(..) => self.stack.push(entry),
+                Undoing::Fence { at, .. } => position = at,
+                Undoing::Mark(..) | Undoing::Counter(..) => self.stack.push(entry),
                 _ => {}
             }
         }
         Ok(position)
     }
 
-    fn undo(&mut self, entry: &Entry) {
+    fn undo(&mut self, entry: &Undoing) {
         match *entry {
-            Entry::Mark(mark, before) => self.marks[mark] = before,
-            Entry::Counter(number, before) => self.counters[number] = before,
+            Undoing::Mark(mark, before) => self.marks[mark] = before,
+            Undoing::Counter(number, before) => self.counters[number] = before,
             _ => {}
         }
     }
 
     /// Takes back what was done since the last choice: where to go on, or `None` at the end.
-    fn back(&mut self) -> Result<Option<(usize, usize)>, TooHard> {
+    fn back(&mut self) -> Result<Option<(usize, usize)>, SearchTooHard> {
         while let Some(entry) = self.stack.pop() {
             match entry {
-                Entry::Resume { op, at } => return Ok(Some((op, at))),
-                Entry::Fewer { op, low, at } => {
+                Undoing::Resume { op, at } => return Ok(Some((op, at))),
+                Undoing::Fewer { op, low, at } => {
                     if let Some(next) = self.fewer(op, low, at)? {
                         return Ok(Some(next));
                     }
                 }
-                Entry::More { op, at, count } => {
+                Undoing::More { op, at, count } => {
                     if let Some(next) = self.more(op, at, count)? {
                         return Ok(Some(next));
                     }
                 }
-                Entry::Turn { op, at } => {
-                    if let Op::Loop { counter, .. } = self.program.ops[op] {
+                Undoing::Turn { op, at } => {
+                    if let MatchOp::Loop { counter, .. } = self.program.ops[op] {
                         let Counter { count, .. } = self.counters[counter];
                         self.set_counter(counter, Counter { count, last: at });
                     }
                     return Ok(Some((op + 1, at)));
                 }
-                Entry::Fence { at, next } => {
+                Undoing::Fence { at, next } => {
                     self.fences.pop();
                     if let Some(next) = next {
                         return Ok(Some((next, at)));
                     }
                 }
-                Entry::Failed(bit) => {
+                Undoing::Failed(bit) => {
                     if let Some(known) = &mut self.memo {
                         known.bits[bit / 64] |= 1 << (bit % 64);
                     }
                 }
-                Entry::Mark(..) | Entry::Counter(..) => self.undo(&entry),
+                Undoing::Mark(..) | Undoing::Counter(..) => self.undo(&entry),
             }
         }
         Ok(None)
@@ -432,9 +432,9 @@ impl Machine<'_> {
         repeat: Repeat,
         memo: Option<usize>,
         at: usize,
-    ) -> Result<Option<(usize, usize)>, TooHard> {
+    ) -> Result<Option<(usize, usize)>, SearchTooHard> {
         let program = self.program;
-        let Op::Many { single, .. } = &program.ops[op] else {
+        let MatchOp::Many { single, .. } = &program.ops[op] else {
             return Ok(None);
         };
         let Repeat { min, max, kind } = repeat;
@@ -476,23 +476,23 @@ impl Machine<'_> {
         }
     }
 
-    /// As [`Machine::many`] when failures are remembered.
+    /// As [`Matcher::many`] when failures are remembered.
     fn more_or_fewer(
         &mut self,
         op: usize,
         mut at: usize,
         kind: Kind,
         memo: Option<usize>,
-    ) -> Result<Option<(usize, usize)>, TooHard> {
+    ) -> Result<Option<(usize, usize)>, SearchTooHard> {
         let program = self.program;
-        let Op::Many { single, .. } = &program.ops[op] else {
+        let MatchOp::Many { single, .. } = &program.ops[op] else {
             return Ok(None);
         };
         if kind == Kind::Lazy {
             return Ok(match self.has_failed(memo, at) {
                 true => None,
                 false => {
-                    self.stack.push(Entry::More { op, at, count: 0 });
+                    self.stack.push(Undoing::More { op, at, count: 0 });
                     Some((op + 1, at))
                 }
             });
@@ -504,7 +504,7 @@ impl Machine<'_> {
             let Some(next) = self.one(single, at) else {
                 return Ok(Some((op + 1, at)));
             };
-            self.stack.push(Entry::Resume { op: op + 1, at });
+            self.stack.push(Undoing::Resume { op: op + 1, at });
             self.spend(1)?;
             at = next;
         }
@@ -516,8 +516,8 @@ impl Machine<'_> {
         op: usize,
         low: usize,
         mut at: usize,
-    ) -> Result<Option<(usize, usize)>, TooHard> {
-        let Op::Many { then, .. } = &self.program.ops[op] else {
+    ) -> Result<Option<(usize, usize)>, SearchTooHard> {
+        let MatchOp::Many { then, .. } = &self.program.ops[op] else {
             return Ok(None);
         };
         if let Some(c) = *then {
@@ -531,7 +531,7 @@ impl Machine<'_> {
             self.spend((from - at) as u64 / 8)?;
         }
         if at > low {
-            self.stack.push(Entry::Fewer { op, low, at });
+            self.stack.push(Undoing::Fewer { op, low, at });
         }
         Ok(Some((op + 1, at)))
     }
@@ -541,7 +541,7 @@ impl Machine<'_> {
         op: usize,
         low: usize,
         at: usize,
-    ) -> Result<Option<(usize, usize)>, TooHard> {
+    ) -> Result<Option<(usize, usize)>, SearchTooHard> {
         match self.char_before(at) {
             Some(c) => self.first_fit(op, low, at - c.len_utf8()),
             None => Ok(None),
@@ -554,9 +554,9 @@ impl Machine<'_> {
         op: usize,
         mut at: usize,
         mut count: u32,
-    ) -> Result<Option<(usize, usize)>, TooHard> {
+    ) -> Result<Option<(usize, usize)>, SearchTooHard> {
         let program = self.program;
-        let Op::Many {
+        let MatchOp::Many {
             single,
             repeat,
             then,
@@ -584,7 +584,7 @@ impl Machine<'_> {
             self.spend((at - from) as u64 / 8)?;
         }
         if count < repeat.max {
-            self.stack.push(Entry::More { op, at, count });
+            self.stack.push(Undoing::More { op, at, count });
         }
         Ok(Some((op + 1, at)))
     }
@@ -594,9 +594,9 @@ impl Machine<'_> {
         op: usize,
         at: usize,
         count: u32,
-    ) -> Result<Option<(usize, usize)>, TooHard> {
+    ) -> Result<Option<(usize, usize)>, SearchTooHard> {
         let program = self.program;
-        let Op::Many {
+        let MatchOp::Many {
             single,
             memo,
             repeat,
@@ -614,24 +614,29 @@ impl Machine<'_> {
         }
     }
 
-    fn is_at(&self, place: Place, flag: bool, at: usize) -> bool {
+    fn is_at(&self, place: PatternPlace, flag: bool, at: usize) -> bool {
         let rest = &self.text.as_bytes()[at..];
         let boundary = || {
             let is_word = |c: Option<char>| c.is_some_and(|c| is_word(c.into(), flag));
             is_word(self.char_before(at)) != is_word(self.char_at(at))
         };
         match place {
-            Place::TextStart => at == 0,
-            Place::LineStart => at == 0 || self.text.as_bytes()[at - 1] == b'\n',
-            Place::TextEnd => rest.is_empty(),
-            Place::LineEnd => rest.is_empty() || rest == b"\n" || (flag && rest[0] == b'\n'),
-            Place::Boundary => !self.text.is_empty() && boundary(),
-            Place::NoBoundary => !self.text.is_empty() && !boundary(),
+            PatternPlace::TextStart => at == 0,
+            PatternPlace::LineStart => at == 0 || self.text.as_bytes()[at - 1] == b'\n',
+            PatternPlace::TextEnd => rest.is_empty(),
+            PatternPlace::LineEnd => rest.is_empty() || rest == b"\n" || (flag && rest[0] == b'\n'),
+            PatternPlace::Boundary => !self.text.is_empty() && boundary(),
+            PatternPlace::NoBoundary => !self.text.is_empty() && !boundary(),
         }
     }
 
     /// Where the text of a group ends, if it stands here again.
-    fn same_as(&mut self, group: usize, flags: Flags, at: usize) -> Result<Option<usize>, TooHard> {
+    fn same_as(
+        &mut self,
+        group: usize,
+        flags: Flags,
+        at: usize,
+    ) -> Result<Option<usize>, SearchTooHard> {
         let (start, end) = (self.marks[group * 2], self.marks[group * 2 + 1]);
         if start == NOWHERE || end == NOWHERE || end < start {
             return Ok(None);

@@ -15,22 +15,22 @@ pub struct Flags {
 
 /// A part of an expression. Parts whose meaning depends on flags have them.
 #[derive(Clone, Debug)]
-pub enum Node {
+pub enum PatternNode {
     Char(u32, Flags),
     Any(Flags),
     Set(Vec<Item>, bool, Flags),
-    Place(Place, Flags),
-    Group(Option<usize>, Vec<Node>),
-    Repeat(Repeat, Vec<Node>),
-    Branch(Vec<Vec<Node>>),
+    Place(PatternPlace, Flags),
+    Group(Option<usize>, Vec<PatternNode>),
+    Repeat(Repeat, Vec<PatternNode>),
+    Branch(Vec<Vec<PatternNode>>),
     Look {
         behind: bool,
         negated: bool,
-        body: Vec<Node>,
+        body: Vec<PatternNode>,
     },
-    Atomic(Vec<Node>),
+    Atomic(Vec<PatternNode>),
     Back(usize, Flags),
-    Conditional(usize, Vec<Node>, Vec<Node>),
+    Conditional(usize, Vec<PatternNode>, Vec<PatternNode>),
 }
 
 /// What a class of characters holds.
@@ -43,7 +43,7 @@ pub enum Item {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Place {
+pub enum PatternPlace {
     LineStart,
     LineEnd,
     TextStart,
@@ -74,21 +74,21 @@ pub enum Kind {
 }
 
 /// The least and the greatest number of characters that something matches.
-pub type Width = (u64, u64);
+pub type MatchWidth = (u64, u64);
 
 /// How many characters a sequence matches, with the widths of groups.
-pub fn width(nodes: &[Node], groups: &[Option<Width>]) -> Width {
-    let either = |a: Width, b: Width| (a.0.min(b.0), a.1.max(b.1));
+pub fn width(nodes: &[PatternNode], groups: &[Option<MatchWidth>]) -> MatchWidth {
+    let either = |a: MatchWidth, b: MatchWidth| (a.0.min(b.0), a.1.max(b.1));
     nodes.iter().fold((0_u64, 0_u64), |sum, node| {
         let (low, high) = match node {
-            Node::Char(..) | Node::Any(_) | Node::Set(..) => (1, 1),
-            Node::Place(..) | Node::Look { .. } => (0, 0),
-            Node::Group(_, body) | Node::Atomic(body) => width(body, groups),
-            Node::Branch(all) => {
+            PatternNode::Char(..) | PatternNode::Any(_) | PatternNode::Set(..) => (1, 1),
+            PatternNode::Place(..) | PatternNode::Look { .. } => (0, 0),
+            PatternNode::Group(_, body) | PatternNode::Atomic(body) => width(body, groups),
+            PatternNode::Branch(all) => {
                 let widths = all.iter().map(|body| width(body, groups));
                 widths.reduce(either).unwrap_or_default()
             }
-            Node::Repeat(repeat, body) => {
+            PatternNode::Repeat(repeat, body) => {
                 let (low, high) = width(body, groups);
                 let high = match repeat.max {
                     NO_MAX if high > 0 => u64::MAX,
@@ -96,8 +96,10 @@ pub fn width(nodes: &[Node], groups: &[Option<Width>]) -> Width {
                 };
                 (low.saturating_mul(repeat.min.into()), high)
             }
-            Node::Back(group, _) => groups.get(*group).copied().flatten().unwrap_or_default(),
-            Node::Conditional(_, yes, no) => either(width(yes, groups), width(no, groups)),
+            PatternNode::Back(group, _) => {
+                groups.get(*group).copied().flatten().unwrap_or_default()
+            }
+            PatternNode::Conditional(_, yes, no) => either(width(yes, groups), width(no, groups)),
         };
         (sum.0.saturating_add(low), sum.1.saturating_add(high))
     })

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use crate::Mistake;
-use crate::node::{Flags, Item, Kind, NO_MAX, Node, Place, Repeat, Width, width};
+use crate::node::{
+    Flags, Item, Kind, MatchWidth, NO_MAX, PatternNode, PatternPlace, Repeat, width,
+};
 use crate::unicode::is_word;
 
 /// How deep groups may be nested; Python's own limit is about this, too.
@@ -14,22 +16,22 @@ const LONGEST: usize = 1 << 20;
 
 /// An expression that was read.
 #[derive(Debug)]
-pub struct Parsed {
-    pub nodes: Vec<Node>,
+pub struct ParsedPattern {
+    pub nodes: Vec<PatternNode>,
     /// The least and the greatest width of each group; 0 is no group.
-    pub widths: Vec<Option<Width>>,
+    pub widths: Vec<Option<MatchWidth>>,
 }
 
-impl Parsed {
-    pub fn width(&self, nodes: &[Node]) -> Width {
+impl ParsedPattern {
+    pub fn width(&self, nodes: &[PatternNode]) -> MatchWidth {
         width(nodes, &self.widths)
     }
 }
 
 /// Reads an expression.
-pub fn parse(pattern: &str, dot_all: bool) -> Result<Parsed, Mistake> {
+pub fn parse(pattern: &str, dot_all: bool) -> Result<ParsedPattern, Mistake> {
     let chars: Vec<char> = pattern.chars().collect();
-    let mut parser = Parser {
+    let mut parser = PatternParser {
         widths: vec![None],
         flags: Flags {
             dot_all,
@@ -63,18 +65,18 @@ pub fn parse(pattern: &str, dot_all: bool) -> Result<Parsed, Mistake> {
     if let Some((group, at)) = parser.wanted.iter().find(|it| it.0 >= parser.widths.len()) {
         return Err(parser.mistake_at(&format!("invalid group reference {group}"), *at));
     }
-    Ok(Parsed {
+    Ok(ParsedPattern {
         nodes,
         widths: parser.widths,
     })
 }
 
-struct Parser {
+struct PatternParser {
     chars: Vec<char>,
     at: usize,
     /// Those of the whole expression.
     flags: Flags,
-    widths: Vec<Option<Width>>,
+    widths: Vec<Option<MatchWidth>>,
     names: BTreeMap<String, usize>,
     /// Groups in conditions, which may be defined later, with their positions.
     wanted: Vec<(usize, usize)>,
@@ -86,12 +88,12 @@ struct Parser {
 
 /// A character, or one after a backslash.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Token {
+struct PatternToken {
     c: char,
     escaped: bool,
 }
 
-impl Token {
+impl PatternToken {
     fn text(self) -> String {
         match self.escaped {
             true => format!("\\{}", self.c),
@@ -102,7 +104,7 @@ impl Token {
 
 type Parse<T> = Result<T, Mistake>;
 
-impl Parser {
+impl PatternParser {
     fn mistake_at(&self, what: &str, position: usize) -> Mistake {
         Mistake {
             what: what.to_owned(),
@@ -118,15 +120,15 @@ impl Parser {
         self.mistake_at(&format!("unknown extension {extension}"), start + 1)
     }
 
-    fn peek(&self) -> Option<Token> {
-        let token = |c, escaped| Token { c, escaped };
+    fn peek(&self) -> Option<PatternToken> {
+        let token = |c, escaped| PatternToken { c, escaped };
         match *self.chars.get(self.at)? {
             '\\' => Some(token(*self.chars.get(self.at + 1)?, true)),
             c => Some(token(c, false)),
         }
     }
 
-    fn get(&mut self) -> Option<Token> {
+    fn get(&mut self) -> Option<PatternToken> {
         let token = self.peek()?;
         self.at += 1 + usize::from(token.escaped);
         Some(token)
@@ -164,7 +166,7 @@ impl Parser {
                     let what = format!("missing {end}, unterminated name");
                     return Err(self.mistake_at(&what, start));
                 }
-                Some(Token { c, escaped: false }) if c == end => break,
+                Some(PatternToken { c, escaped: false }) if c == end => break,
                 Some(token) => name += &token.text(),
             }
         }
@@ -174,7 +176,7 @@ impl Parser {
         }
     }
 
-    fn alternatives(&mut self, mut flags: Flags, depth: usize) -> Parse<Vec<Node>> {
+    fn alternatives(&mut self, mut flags: Flags, depth: usize) -> Parse<Vec<PatternNode>> {
         if depth > DEPTH {
             return Err(self.mistake("groups are nested too deeply"));
         }
@@ -190,12 +192,12 @@ impl Parser {
         }
         Ok(match all.len() {
             1 => all.remove(0),
-            _ => vec![Node::Branch(all)],
+            _ => vec![PatternNode::Branch(all)],
         })
     }
 
-    fn sequence(&mut self, mut flags: Flags, depth: usize, first: bool) -> Parse<Vec<Node>> {
-        let mut nodes: Vec<Node> = Vec::new();
+    fn sequence(&mut self, mut flags: Flags, depth: usize, first: bool) -> Parse<Vec<PatternNode>> {
+        let mut nodes: Vec<PatternNode> = Vec::new();
         while let Some(token) = self.peek() {
             if !token.escaped && matches!(token.c, '|' | ')') {
                 break;
@@ -212,7 +214,7 @@ impl Parser {
                 }
                 if token.c == '#' {
                     while self.get().is_some_and(|it| {
-                        it != Token {
+                        it != PatternToken {
                             c: '\n',
                             escaped: false,
                         }
@@ -224,17 +226,17 @@ impl Parser {
                 '[' => nodes.push(self.set(start, flags)?),
                 '*' | '+' | '?' | '{' => {
                     let Some((min, max)) = self.bounds(token.c, start)? else {
-                        nodes.push(Node::Char('{'.into(), flags));
+                        nodes.push(PatternNode::Char('{'.into(), flags));
                         continue;
                     };
                     let item = match nodes.pop() {
-                        None | Some(Node::Place(..)) => {
+                        None | Some(PatternNode::Place(..)) => {
                             return Err(self.mistake_at("nothing to repeat", start));
                         }
-                        Some(Node::Repeat(..)) => {
+                        Some(PatternNode::Repeat(..)) => {
                             return Err(self.mistake_at("multiple repeat", start));
                         }
-                        Some(Node::Group(None, body)) => body,
+                        Some(PatternNode::Group(None, body)) => body,
                         Some(node) => vec![node],
                     };
                     let kind = match (self.take('?'), self.plain()) {
@@ -243,18 +245,18 @@ impl Parser {
                         (false, _) => Kind::Greedy,
                     };
                     self.at += usize::from(kind == Kind::Possessive);
-                    nodes.push(Node::Repeat(Repeat { min, max, kind }, item));
+                    nodes.push(PatternNode::Repeat(Repeat { min, max, kind }, item));
                 }
-                '.' => nodes.push(Node::Any(flags)),
-                '^' => nodes.push(Node::Place(Place::LineStart, flags)),
-                '$' => nodes.push(Node::Place(Place::LineEnd, flags)),
+                '.' => nodes.push(PatternNode::Any(flags)),
+                '^' => nodes.push(PatternNode::Place(PatternPlace::LineStart, flags)),
+                '$' => nodes.push(PatternNode::Place(PatternPlace::LineEnd, flags)),
                 '(' => {
                     let is_first = first && nodes.is_empty();
                     if let Some(node) = self.group(start, &mut flags, depth, is_first)? {
                         nodes.push(node);
                     }
                 }
-                c => nodes.push(Node::Char(c.into(), flags)),
+                c => nodes.push(PatternNode::Char(c.into(), flags)),
             }
         }
         Ok(nodes)
@@ -302,7 +304,7 @@ impl Parser {
         flags: &mut Flags,
         depth: usize,
         first: bool,
-    ) -> Parse<Option<Node>> {
+    ) -> Parse<Option<PatternNode>> {
         if !self.take('?') {
             return self.captured(None, start, *flags, depth).map(Some);
         }
@@ -325,7 +327,7 @@ impl Parser {
                 self.check_name(&name, at)?;
                 let group = self.named(&name, at)?;
                 self.check_closed(group, at)?;
-                Ok(Some(Node::Back(group, *flags)))
+                Ok(Some(PatternNode::Back(group, *flags)))
             }
             'P' => match self.get() {
                 None => Err(self.mistake(ended)),
@@ -336,7 +338,7 @@ impl Parser {
                     None => {
                         return Err(self.mistake_at("missing ), unterminated comment", start));
                     }
-                    Some(Token {
+                    Some(PatternToken {
                         c: ')',
                         escaped: false,
                     }) => return Ok(None),
@@ -345,16 +347,16 @@ impl Parser {
             },
             ':' => {
                 let body = self.body(start, *flags, depth)?;
-                Ok(Some(Node::Group(None, body)))
+                Ok(Some(PatternNode::Group(None, body)))
             }
-            '>' => Ok(Some(Node::Atomic(self.body(start, *flags, depth)?))),
+            '>' => Ok(Some(PatternNode::Atomic(self.body(start, *flags, depth)?))),
             '=' | '!' | '<' => {
                 let behind = sign.c == '<';
                 let kind = match behind {
                     false => sign.c,
                     true => match self.get() {
                         None => return Err(self.mistake(ended)),
-                        Some(Token {
+                        Some(PatternToken {
                             c: c @ ('=' | '!'),
                             escaped: false,
                         }) => c,
@@ -369,7 +371,7 @@ impl Parser {
                 }
                 let body = self.body(start, *flags, depth)?;
                 self.behind = outer;
-                Ok(Some(Node::Look {
+                Ok(Some(PatternNode::Look {
                     behind,
                     negated: kind == '!',
                     body,
@@ -389,7 +391,7 @@ impl Parser {
                     }
                     Some(inner) => {
                         let body = self.body(start, inner, depth)?;
-                        Ok(Some(Node::Group(None, body)))
+                        Ok(Some(PatternNode::Group(None, body)))
                     }
                 }
             }
@@ -397,7 +399,7 @@ impl Parser {
         }
     }
 
-    fn body(&mut self, start: usize, flags: Flags, depth: usize) -> Parse<Vec<Node>> {
+    fn body(&mut self, start: usize, flags: Flags, depth: usize) -> Parse<Vec<PatternNode>> {
         let body = self.alternatives(flags, depth + 1)?;
         match self.take(')') {
             true => Ok(body),
@@ -411,7 +413,7 @@ impl Parser {
         start: usize,
         flags: Flags,
         depth: usize,
-    ) -> Parse<Node> {
+    ) -> Parse<PatternNode> {
         let number = self.widths.len();
         self.widths.push(None);
         if let Some((name, at)) = name
@@ -423,10 +425,10 @@ impl Parser {
         }
         let body = self.body(start, flags, depth)?;
         self.widths[number] = Some(width(&body, &self.widths));
-        Ok(Node::Group(Some(number), body))
+        Ok(PatternNode::Group(Some(number), body))
     }
 
-    fn conditional(&mut self, start: usize, flags: Flags, depth: usize) -> Parse<Node> {
+    fn conditional(&mut self, start: usize, flags: Flags, depth: usize) -> Parse<PatternNode> {
         let at = self.at;
         let name = self.until(')', "group name")?;
         let group = match is_identifier(&name) {
@@ -457,7 +459,7 @@ impl Parser {
             }
         }
         match self.take(')') {
-            true => Ok(Node::Conditional(group, yes, no)),
+            true => Ok(PatternNode::Conditional(group, yes, no)),
             false => Err(self.mistake_at("missing ), unterminated subpattern", start)),
         }
     }
@@ -504,7 +506,7 @@ impl Parser {
     /// The flags inside of `(?flags:...)`; `None` for flags of the whole expression, which are set.
     fn inline_flags(&mut self, first: char, outer: Flags) -> Parse<Option<Flags>> {
         let mut add = String::new();
-        let mut next = Token {
+        let mut next = PatternToken {
             c: first,
             escaped: false,
         };
@@ -557,7 +559,7 @@ impl Parser {
     }
 
     /// A flag, or one of the characters that may follow the flags.
-    fn flag(&mut self, missing: &str, ends: &str) -> Parse<Token> {
+    fn flag(&mut self, missing: &str, ends: &str) -> Parse<PatternToken> {
         match self.get() {
             None => Err(self.mistake(missing)),
             Some(token)
@@ -573,7 +575,7 @@ impl Parser {
     }
 
     /// A class of characters, after its `[`.
-    fn set(&mut self, start: usize, flags: Flags) -> Parse<Node> {
+    fn set(&mut self, start: usize, flags: Flags) -> Parse<PatternNode> {
         let unterminated = |it: &Self| it.mistake_at("unterminated character set", start);
         let negated = self.take('^');
         let mut items = Vec::new();
@@ -604,10 +606,10 @@ impl Parser {
                 }
             }
         }
-        Ok(Node::Set(items, negated, flags))
+        Ok(PatternNode::Set(items, negated, flags))
     }
 
-    fn set_item(&mut self, token: Token, start: usize) -> Parse<Item> {
+    fn set_item(&mut self, token: PatternToken, start: usize) -> Parse<Item> {
         let one = |c| Item::Range(c, c);
         if !token.escaped {
             return Ok(one(token.c.into()));
@@ -632,27 +634,28 @@ impl Parser {
     }
 
     /// An escape outside of classes.
-    fn escape(&mut self, c: char, start: usize, flags: Flags) -> Parse<Node> {
+    fn escape(&mut self, c: char, start: usize, flags: Flags) -> Parse<PatternNode> {
         if let Some(item) = category(c) {
-            return Ok(Node::Set(vec![item], false, flags));
+            return Ok(PatternNode::Set(vec![item], false, flags));
         }
         let place = match c {
-            'A' => Some(Place::TextStart),
-            'Z' => Some(Place::TextEnd),
-            'b' => Some(Place::Boundary),
-            'B' => Some(Place::NoBoundary),
+            'A' => Some(PatternPlace::TextStart),
+            'Z' => Some(PatternPlace::TextEnd),
+            'b' => Some(PatternPlace::Boundary),
+            'B' => Some(PatternPlace::NoBoundary),
             _ => None,
         };
         if let Some(place) = place {
-            return Ok(Node::Place(place, flags));
+            return Ok(PatternNode::Place(place, flags));
         }
         if let Some(c) = self.escaped_char(c, start)? {
-            return Ok(Node::Char(c, flags));
+            return Ok(PatternNode::Char(c, flags));
         }
         match c {
             '0' => {
                 let digits = c.to_string() + &self.take_while(2, is_octal);
-                self.octal(&digits, start).map(|c| Node::Char(c, flags))
+                self.octal(&digits, start)
+                    .map(|c| PatternNode::Char(c, flags))
             }
             '1'..='9' => {
                 let mut digits = c.to_string();
@@ -662,7 +665,9 @@ impl Parser {
                     && self.plain().is_some_and(is_octal)
                 {
                     digits += &self.take_while(1, is_octal);
-                    return self.octal(&digits, start).map(|c| Node::Char(c, flags));
+                    return self
+                        .octal(&digits, start)
+                        .map(|c| PatternNode::Char(c, flags));
                 }
                 let group = digits.parse().unwrap_or(usize::MAX);
                 if group >= self.widths.len() {
@@ -670,12 +675,12 @@ impl Parser {
                     return Err(self.mistake_at(&what, start + 1));
                 }
                 self.check_closed(group, start)?;
-                Ok(Node::Back(group, flags))
+                Ok(PatternNode::Back(group, flags))
             }
             c if c.is_ascii_alphabetic() => {
                 Err(self.mistake_at(&format!("bad escape \\{c}"), start))
             }
-            c => Ok(Node::Char(c.into(), flags)),
+            c => Ok(PatternNode::Char(c.into(), flags)),
         }
     }
 

@@ -1,15 +1,15 @@
 //! What an expression is compiled to: a list of operations, without its repetitions written out.
 
 use crate::Mistake;
-use crate::node::{Flags, Item, Kind, Node, Place, Repeat};
-use crate::parse::Parsed;
+use crate::node::{Flags, Item, Kind, PatternNode, PatternPlace, Repeat};
+use crate::parse::ParsedPattern;
 use crate::unicode::{any_case, fold, is_digit, is_space, is_word, lower};
 
 /// The index of an operation.
-pub type Target = usize;
+pub type OpIndex = usize;
 
 #[derive(Clone, Debug)]
-pub enum Op {
+pub enum MatchOp {
     One(Single),
     /// As many of one kind of character as bounds say.
     Many {
@@ -20,13 +20,13 @@ pub enum Op {
         /// The number under which failures here are remembered, where what fails once fails again.
         memo: Option<usize>,
     },
-    Place(Place, bool),
+    Place(PatternPlace, bool),
     /// Notes the position as the start or the end of a group.
     Mark(usize),
-    Jump(Target),
+    Jump(OpIndex),
     /// Tries the next operation, then the other; or the other one first.
     Split {
-        other: Target,
+        other: OpIndex,
         other_first: bool,
         memo: Option<usize>,
     },
@@ -38,17 +38,17 @@ pub enum Op {
     Loop {
         counter: usize,
         repeat: Repeat,
-        exit: Target,
+        exit: OpIndex,
         memo: Option<usize>,
     },
-    LoopNext(usize, Target),
+    LoopNext(usize, OpIndex),
     Back(usize, Flags),
-    Conditional(usize, Target),
-    /// Tries what follows up to [`Op::LookEnd`], `width` characters before.
+    Conditional(usize, OpIndex),
+    /// Tries what follows up to [`MatchOp::LookEnd`], `width` characters before.
     Look {
         width: usize,
         negated: bool,
-        next: Target,
+        next: OpIndex,
     },
     LookEnd(bool),
     Atomic,
@@ -123,8 +123,8 @@ impl Single {
 
 /// A compiled expression.
 #[derive(Clone, Debug)]
-pub struct Program {
-    pub ops: Vec<Op>,
+pub struct MatchProgram {
+    pub ops: Vec<MatchOp>,
     /// Without the whole match.
     pub groups: usize,
     pub counters: usize,
@@ -138,8 +138,8 @@ pub struct Program {
 }
 
 /// Compiles what was read.
-pub fn compile(parsed: &Parsed) -> Result<Program, Mistake> {
-    let mut compiler = Compiler {
+pub fn compile(parsed: &ParsedPattern) -> Result<MatchProgram, Mistake> {
+    let mut compiler = PatternCompiler {
         parsed,
         ops: Vec::new(),
         counters: 0,
@@ -147,16 +147,16 @@ pub fn compile(parsed: &Parsed) -> Result<Program, Mistake> {
         uses_groups: false,
     };
     compiler.sequence(&parsed.nodes, true)?;
-    compiler.ops.push(Op::Match);
+    compiler.ops.push(MatchOp::Match);
     let mut literals = Literals::default();
     literals.sequence(&parsed.nodes);
     literals.end();
     let anchored = match parsed.nodes.first() {
-        Some(Node::Place(Place::TextStart, _)) => true,
-        Some(Node::Place(Place::LineStart, flags)) => !flags.multi_line,
+        Some(PatternNode::Place(PatternPlace::TextStart, _)) => true,
+        Some(PatternNode::Place(PatternPlace::LineStart, flags)) => !flags.multi_line,
         _ => false,
     };
-    let mut program = Program {
+    let mut program = MatchProgram {
         ops: compiler.ops,
         groups: parsed.widths.len() - 1,
         counters: compiler.counters,
@@ -173,35 +173,35 @@ pub fn compile(parsed: &Parsed) -> Result<Program, Mistake> {
     Ok(program)
 }
 
-impl Program {
+impl MatchProgram {
     /// Notes at repetitions of one character which one has to follow.
     fn look_ahead(&mut self) {
         for at in 0..self.ops.len() {
             let mut after = self.ops[at + 1..].iter();
-            let next = after.find(|op| !matches!(op, Op::Mark(_)));
-            let Some(Op::One(Single::Char(c))) = next else {
+            let next = after.find(|op| !matches!(op, MatchOp::Mark(_)));
+            let Some(MatchOp::One(Single::Char(c))) = next else {
                 continue;
             };
             let c = *c;
-            if let Op::Many { then, .. } = &mut self.ops[at] {
+            if let MatchOp::Many { then, .. } = &mut self.ops[at] {
                 *then = Some(c);
             }
         }
     }
 }
 
-struct Compiler<'p> {
-    parsed: &'p Parsed,
-    ops: Vec<Op>,
+struct PatternCompiler<'p> {
+    parsed: &'p ParsedPattern,
+    ops: Vec<MatchOp>,
     counters: usize,
     memos: usize,
     uses_groups: bool,
 }
 
-impl Compiler<'_> {
+impl PatternCompiler<'_> {
     /// `free`: whether what follows depends on the position alone, not on a counter, and the end of
     /// what is compiled is the end of the search, so that a failure is one for good.
-    fn sequence(&mut self, nodes: &[Node], free: bool) -> Result<(), Mistake> {
+    fn sequence(&mut self, nodes: &[PatternNode], free: bool) -> Result<(), Mistake> {
         nodes.iter().try_for_each(|node| self.node(node, free))
     }
 
@@ -210,38 +210,38 @@ impl Compiler<'_> {
         free.then(|| self.memos - 1)
     }
 
-    fn node(&mut self, node: &Node, free: bool) -> Result<(), Mistake> {
+    fn node(&mut self, node: &PatternNode, free: bool) -> Result<(), Mistake> {
         if let Some(single) = single(node) {
-            self.ops.push(Op::One(single));
+            self.ops.push(MatchOp::One(single));
             return Ok(());
         }
         match node {
-            Node::Place(place, flags) => {
+            PatternNode::Place(place, flags) => {
                 let place = match place {
-                    Place::LineStart if !flags.multi_line => Place::TextStart,
+                    PatternPlace::LineStart if !flags.multi_line => PatternPlace::TextStart,
                     place => *place,
                 };
                 // `$` stands before a last line break; in several lines, before each of them.
                 let flag = match place {
-                    Place::LineEnd => flags.multi_line,
+                    PatternPlace::LineEnd => flags.multi_line,
                     _ => flags.ascii,
                 };
-                self.ops.push(Op::Place(place, flag));
+                self.ops.push(MatchOp::Place(place, flag));
             }
-            Node::Group(None, body) => self.sequence(body, free)?,
-            Node::Group(Some(number), body) => {
-                self.ops.push(Op::Mark(number * 2));
+            PatternNode::Group(None, body) => self.sequence(body, free)?,
+            PatternNode::Group(Some(number), body) => {
+                self.ops.push(MatchOp::Mark(number * 2));
                 self.sequence(body, free)?;
-                self.ops.push(Op::Mark(number * 2 + 1));
+                self.ops.push(MatchOp::Mark(number * 2 + 1));
             }
-            Node::Atomic(body) => {
-                self.ops.push(Op::Atomic);
+            PatternNode::Atomic(body) => {
+                self.ops.push(MatchOp::Atomic);
                 self.sequence(body, false)?;
-                self.ops.push(Op::AtomicEnd);
+                self.ops.push(MatchOp::AtomicEnd);
             }
-            Node::Branch(all) => self.branch(all, free)?,
-            Node::Repeat(repeat, body) => self.repeat(*repeat, body, free)?,
-            Node::Look {
+            PatternNode::Branch(all) => self.branch(all, free)?,
+            PatternNode::Repeat(repeat, body) => self.repeat(*repeat, body, free)?,
+            PatternNode::Look {
                 behind,
                 negated,
                 body,
@@ -257,39 +257,39 @@ impl Compiler<'_> {
                     });
                 }
                 let at = self.ops.len();
-                self.ops.push(Op::Look {
+                self.ops.push(MatchOp::Look {
                     width: usize::try_from(width).unwrap_or(usize::MAX),
                     negated: *negated,
                     next: 0,
                 });
                 self.sequence(body, false)?;
-                self.ops.push(Op::LookEnd(*negated));
+                self.ops.push(MatchOp::LookEnd(*negated));
                 let end = self.ops.len();
-                if let Op::Look { next, .. } = &mut self.ops[at] {
+                if let MatchOp::Look { next, .. } = &mut self.ops[at] {
                     *next = end;
                 }
             }
-            Node::Back(group, flags) => {
+            PatternNode::Back(group, flags) => {
                 self.uses_groups = true;
-                self.ops.push(Op::Back(*group, *flags));
+                self.ops.push(MatchOp::Back(*group, *flags));
             }
-            Node::Conditional(group, yes, no) => {
+            PatternNode::Conditional(group, yes, no) => {
                 self.uses_groups = true;
                 let at = self.ops.len();
-                self.ops.push(Op::Conditional(*group, 0));
+                self.ops.push(MatchOp::Conditional(*group, 0));
                 self.sequence(yes, free)?;
                 let jump = self.ops.len();
-                self.ops.push(Op::Jump(0));
-                self.ops[at] = Op::Conditional(*group, jump + 1);
+                self.ops.push(MatchOp::Jump(0));
+                self.ops[at] = MatchOp::Conditional(*group, jump + 1);
                 self.sequence(no, free)?;
-                self.ops[jump] = Op::Jump(self.ops.len());
+                self.ops[jump] = MatchOp::Jump(self.ops.len());
             }
-            Node::Char(..) | Node::Any(_) | Node::Set(..) => {}
+            PatternNode::Char(..) | PatternNode::Any(_) | PatternNode::Set(..) => {}
         }
         Ok(())
     }
 
-    fn branch(&mut self, all: &[Vec<Node>], free: bool) -> Result<(), Mistake> {
+    fn branch(&mut self, all: &[Vec<PatternNode>], free: bool) -> Result<(), Mistake> {
         let mut jumps = Vec::new();
         for (number, body) in all.iter().enumerate() {
             if number + 1 == all.len() {
@@ -298,11 +298,11 @@ impl Compiler<'_> {
             }
             let split = self.ops.len();
             let memo = self.memo(free);
-            self.ops.push(Op::Jump(0));
+            self.ops.push(MatchOp::Jump(0));
             self.sequence(body, free)?;
             jumps.push(self.ops.len());
-            self.ops.push(Op::Jump(0));
-            self.ops[split] = Op::Split {
+            self.ops.push(MatchOp::Jump(0));
+            self.ops[split] = MatchOp::Split {
                 other: self.ops.len(),
                 other_first: false,
                 memo,
@@ -310,18 +310,18 @@ impl Compiler<'_> {
         }
         let end = self.ops.len();
         for jump in jumps {
-            self.ops[jump] = Op::Jump(end);
+            self.ops[jump] = MatchOp::Jump(end);
         }
         Ok(())
     }
 
-    fn repeat(&mut self, repeat: Repeat, body: &[Node], free: bool) -> Result<(), Mistake> {
+    fn repeat(&mut self, repeat: Repeat, body: &[PatternNode], free: bool) -> Result<(), Mistake> {
         let Repeat { min, max, kind } = repeat;
         if let [node] = body
             && let Some(single) = single(node)
         {
             let memo = self.memo(free);
-            self.ops.push(Op::Many {
+            self.ops.push(MatchOp::Many {
                 single,
                 repeat,
                 then: None,
@@ -336,16 +336,16 @@ impl Compiler<'_> {
                     kind: Kind::Greedy,
                     ..repeat
                 };
-                self.ops.push(Op::Atomic);
-                self.repeat(greedy, &[Node::Atomic(body.to_vec())], false)?;
-                self.ops.push(Op::AtomicEnd);
+                self.ops.push(MatchOp::Atomic);
+                self.repeat(greedy, &[PatternNode::Atomic(body.to_vec())], false)?;
+                self.ops.push(MatchOp::AtomicEnd);
             }
             kind if (min, max) == (0, 1) => {
                 let split = self.ops.len();
                 let memo = self.memo(free);
-                self.ops.push(Op::Jump(0));
+                self.ops.push(MatchOp::Jump(0));
                 self.sequence(body, free)?;
-                self.ops[split] = Op::Split {
+                self.ops[split] = MatchOp::Split {
                     other: self.ops.len(),
                     other_first: kind == Kind::Lazy,
                     memo,
@@ -355,14 +355,14 @@ impl Compiler<'_> {
                 let counter = self.counters;
                 self.counters += 1;
                 let memo = self.memo(free);
-                self.ops.push(Op::LoopStart { counter, memo });
+                self.ops.push(MatchOp::LoopStart { counter, memo });
                 let free = free && repeat.is_uncounted();
                 let start = self.ops.len();
                 let memo = self.memo(free);
-                self.ops.push(Op::Jump(0));
+                self.ops.push(MatchOp::Jump(0));
                 self.sequence(body, free)?;
-                self.ops.push(Op::LoopNext(counter, start));
-                self.ops[start] = Op::Loop {
+                self.ops.push(MatchOp::LoopNext(counter, start));
+                self.ops[start] = MatchOp::Loop {
                     counter,
                     repeat,
                     exit: self.ops.len(),
@@ -374,16 +374,16 @@ impl Compiler<'_> {
     }
 }
 
-fn single(node: &Node) -> Option<Single> {
+fn single(node: &PatternNode) -> Option<Single> {
     Some(match node {
-        Node::Char(c, flags) if flags.ignore_case => {
+        PatternNode::Char(c, flags) if flags.ignore_case => {
             Single::Folded(fold(*c, flags.ascii), flags.ascii)
         }
         // Half of a surrogate pair is in no text.
-        Node::Char(c, _) => char::from_u32(*c).map_or(Single::Nothing, Single::Char),
-        Node::Any(flags) if flags.dot_all => Single::All,
-        Node::Any(_) => Single::NotNewline,
-        Node::Set(items, negated, flags) => match (&items[..], negated, flags.ignore_case) {
+        PatternNode::Char(c, _) => char::from_u32(*c).map_or(Single::Nothing, Single::Char),
+        PatternNode::Any(flags) if flags.dot_all => Single::All,
+        PatternNode::Any(_) => Single::NotNewline,
+        PatternNode::Set(items, negated, flags) => match (&items[..], negated, flags.ignore_case) {
             ([Item::Range(a, b)], false, false) if a == b => {
                 char::from_u32(*a).map_or(Single::Nothing, Single::Char)
             }
@@ -404,10 +404,10 @@ struct Literals {
 }
 
 impl Literals {
-    fn sequence(&mut self, nodes: &[Node]) {
+    fn sequence(&mut self, nodes: &[PatternNode]) {
         for node in nodes {
             match node {
-                Node::Group(_, body) => self.sequence(body),
+                PatternNode::Group(_, body) => self.sequence(body),
                 node => match single(node) {
                     Some(Single::Char(c)) => self.run.push(c),
                     _ => self.end(),

@@ -39,7 +39,7 @@ pub use inquiry::Inquiry;
 
 pub use multimodal::{BadRegex, Multimodal};
 pub use next::{Need, next};
-pub use prompts::{Prompts, Trial};
+pub use prompts::{Prompts, TemplateTrial};
 pub use replay::{Contradiction, ReplayEnd, ReplayPlan};
 pub use rules::{AgentRules, Signal, StepRule, signal};
 pub use sampler::{ActionSampler, ComparedSamples, Proposal, SAMPLED};

@@ -5,7 +5,7 @@
 //! the same parts, and each message is searched only once.
 
 use mswea_core::{CONTENT_LIST, Message, Part};
-use mswea_expression::{Expression, Found, Mistake};
+use mswea_expression::{Expression, FoundMatch, Mistake};
 
 /// The value of a match's first group that means: the second group is the URL of an image.
 const IMAGE: &str = "image_url";
@@ -36,7 +36,7 @@ pub enum BadRegex {
 /// A text on which the search was aborted, because it would take too long.
 #[derive(Debug, thiserror::Error)]
 #[error("the search with `model.multimodal_regex` was aborted on a message, which stays text: {0}")]
-pub struct TooHard(#[from] mswea_expression::TooHard);
+pub struct TooHard(#[from] mswea_expression::SearchTooHard);
 
 impl Multimodal {
     /// Compiles the expression of the config; `None` if it is empty.
@@ -109,7 +109,7 @@ impl Multimodal {
 }
 
 /// The text of a group, stripped; empty if the group is not part of the match.
-fn group<'t>(text: &'t str, found: &Found, number: usize) -> &'t str {
+fn group<'t>(text: &'t str, found: &FoundMatch, number: usize) -> &'t str {
     strip(&text[found.group(number).unwrap_or_default()])
 }
 

@@ -20,14 +20,14 @@ pub struct Prompts {
     /// The template of the feedback on a command that bash can't read.
     pub syntax_error: String,
     /// Templates that are tried before the first query.
-    pub trials: Vec<Trial>,
+    pub trials: Vec<TemplateTrial>,
     /// Renders the templates.
     pub variables: Arc<Variables>,
 }
 
 /// A template for what a run gets later, with examples of it. A mistake in it would end the run after
 /// queries that were paid.
-pub struct Trial {
+pub struct TemplateTrial {
     /// Its config key.
     pub key: String,
     /// The template.

@@ -18,7 +18,7 @@ use mswea_run::history::Chain;
 use mswea_run::journal::{Event, FORMAT};
 use mswea_run::{
     ActionSampler, Agent, Demonstration, Multimodal, Parts, Prompts, RunLimits, RunSettings, State,
-    Trial, Variables, bug,
+    TemplateTrial, Variables, bug,
 };
 use mswea_secrecy as secrecy;
 use mswea_tools::Toolset;
@@ -305,7 +305,7 @@ fn prompts(job: &Job<'_>, variables: Arc<Variables>) -> Result<Prompts, SetupErr
 
 /// The templates of later messages whose variables are known: those of the plugins that come with the
 /// host. Tools have variables of their own.
-fn trials(config: &Config) -> Vec<Trial> {
+fn trials(config: &Config) -> Vec<TemplateTrial> {
     let pipeline = &config.pipeline;
     let own = config.plugins.get("jinja").map(|plugin| &plugin.config);
     let own = own.and_then(|config| config.get("observation_template")?.as_str());
@@ -349,7 +349,7 @@ fn trials(config: &Config) -> Vec<Trial> {
     let trials = [(observation, observations), (feedback, problems)];
     let trials = trials.into_iter().filter_map(|(template, examples)| {
         let (key, template) = template?;
-        Some(Trial {
+        Some(TemplateTrial {
             key: key.to_owned(),
             template: template.to_owned(),
             is_needed: key != "model.format_error_template",

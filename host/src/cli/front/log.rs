@@ -58,12 +58,12 @@ pub(crate) struct PlainFormat;
 
 /// The parts of a line for people.
 #[derive(Default)]
-struct Parts {
+struct LogParts {
     message: String,
     fields: Vec<String>,
 }
 
-impl Parts {
+impl LogParts {
     fn add(&mut self, field: &Field, value: String) {
         match field.name() {
             "message" => self.message = value,
@@ -74,7 +74,7 @@ impl Parts {
     }
 }
 
-impl Visit for Parts {
+impl Visit for LogParts {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.add(field, value.to_owned());
     }
@@ -104,7 +104,7 @@ where
         };
         write!(writer, "{label}: ")?;
         if *event.metadata().level() <= Level::WARN {
-            let mut parts = Parts::default();
+            let mut parts = LogParts::default();
             event.record(&mut parts);
             return match parts.fields.is_empty() {
                 true => writeln!(writer, "{}", parts.message),
