@@ -20,6 +20,8 @@ find_base() {
   elif is "$commit" commit; then
     base=$commit
     [ "$before" = - ] && [ -n "$named" ] || is "$before" tree || note "\`$where\`: of the start only the commit is known, so that changes from before the start are in the patch"
+  elif is "$before" tree; then
+    base=$before
   elif [ "$is_known$commit$before" = 1-- ]; then
     base=$empty
   elif [ -n "$is_known" ]; then

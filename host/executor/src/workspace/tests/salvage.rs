@@ -155,7 +155,7 @@ async fn changes_count_from_the_end_of_the_start() {
     begin(&mut executor, &place.context(Stop::never()))
         .await
         .unwrap();
-    assert_eq!(executor.salvage_command(), None);
+    assert_eq!(salvaged(&mut executor).await, "", "there is no repository");
 }
 
 /// A patch must not contain the changes that existed before the start, since it could not be
