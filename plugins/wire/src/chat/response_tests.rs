@@ -299,8 +299,10 @@ fn finish_reasons_are_litellm_s() {
         for given in [json!(given), Value::Null] {
             let text = json!({ "choices": [{ "message": message, "finish_reason": given }] });
             let whole = reply(&text, text.to_string(), 0).expect("it is a reply");
-            let quick = plain::reply(&text.to_string(), 0).expect("it is a plain reply");
-            assert_eq!(whole.finish_reason, quick.finish_reason, "{text}");
+            // A reply with anything else than texts and calls is not read in the quick way.
+            if let Some(quick) = plain::reply(&text.to_string(), 0) {
+                assert_eq!(whole.finish_reason, quick.finish_reason, "{text}");
+            }
         }
     }
 }
