@@ -311,7 +311,6 @@ pub fn check_tree(command: SweCommand, tree: &GivenTree) -> Result<(), SweAgentE
 }
 
 fn walk(command: SweCommand, tree: &GivenTree, path: &mut String, found: &mut CheckedKeys) {
-    let problems = &mut found.problems;
     if let Some(kind) = type_of(command, path) {
         if !fits(kind, tree) {
             let message = format!(
@@ -319,7 +318,7 @@ fn walk(command: SweCommand, tree: &GivenTree, path: &mut String, found: &mut Ch
                 named(kind),
                 shortened(&tree.value())
             );
-            problems.push(SweAgentProblem::at(&tree.at, message));
+            found.problems.push(SweAgentProblem::at(&tree.at, message));
         }
         return;
     }
@@ -347,11 +346,13 @@ fn walk(command: SweCommand, tree: &GivenTree, path: &mut String, found: &mut Ch
                 inner = value;
             }
             let hint = suggestion(command, &deep);
-            problems.push(SweAgentProblem::at(&tree.at, message).hint(hint));
+            found
+                .problems
+                .push(SweAgentProblem::at(&tree.at, message).hint(hint));
         }
         GivenContent::Map(entries) => {
             for (key, value) in entries {
-                if problems.len() > NAMED {
+                if found.problems.len() > NAMED {
                     return;
                 }
                 let length = path.len();
@@ -369,7 +370,7 @@ fn walk(command: SweCommand, tree: &GivenTree, path: &mut String, found: &mut Ch
                 "`{path}` must be a map of keys, not `{}`",
                 shortened(&tree.value())
             );
-            problems.push(SweAgentProblem::at(&tree.at, message));
+            found.problems.push(SweAgentProblem::at(&tree.at, message));
         }
     }
 }

@@ -82,7 +82,7 @@ impl Earlier {
             return None;
         }
         let bytes = mswea_files::read(path, mswea_files::RECORDS).ok()?;
-        fault(bytes)
+        fault(&bytes)
     }
 
     /// Checks that the recorded data is sufficient for a replay.
