@@ -178,7 +178,7 @@ const LONGEST_NAME: u64 = 64 << 10;
 /// their parts.
 fn check_names(mut archive: tar::Archive<impl io::Read>) -> io::Result<()> {
     for entry in archive.entries()?.raw(true) {
-        let entry = entry?;
+        let mut entry = entry?;
         let kind = entry.header().entry_type();
         let is_name = kind.is_gnu_longname()
             || kind.is_gnu_longlink()
@@ -187,6 +187,15 @@ fn check_names(mut archive: tar::Archive<impl io::Read>) -> io::Result<()> {
         if is_name && entry.size() > LONGEST_NAME {
             let message = format!("it has a name that is longer than {LONGEST_NAME} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        if is_name {
+            let mut name = Vec::new();
+            io::Read::read_to_end(&mut entry, &mut name)?;
+            // A name in the head itself is too short for that.
+            if name.iter().filter(|byte| **byte == b'/').count() > 2 * archive::DEEPEST {
+                let message = format!("its folders are nested more than {} deep", archive::DEEPEST);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
         }
     }
     Ok(())
@@ -264,7 +273,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let at = |path: &str| root.path().join(path);
         fs::create_dir(at("deep")).unwrap();
-        nested(&at("deep"), "d", 1_800);
+        nested(&at("deep"), "d", 300);
         let (from, to, outer) = (at("deep"), at("deep.tar"), root.path().to_owned());
         small(Box::new(move || {
             let wanted = Arc::new(());
@@ -278,23 +287,25 @@ mod tests {
             )
             .unwrap();
             let mut top = unpack(&to, &outer, false).unwrap();
-            for depth in 0..1_800 {
+            for depth in 0..300 {
                 top.push("d");
                 assert!(top.is_dir(), "{depth}");
             }
         }));
-        // The system has no path that is this long.
-        fs::create_dir(at("deepest")).unwrap();
-        nested(&at("deepest"), "deep", 100_000);
-        let from = at("deepest");
-        small(Box::new(move || {
-            let mut packed = tar::Builder::new(io::sink());
-            let error = archive::pack(&mut packed, &from, Path::new("a"), (0, 0)).unwrap_err();
-            let text = no_room(&error);
-            assert!(text.contains("nested too deeply to be copied"), "{text}");
-            assert!(text.len() < 1_000, "{}", text.len());
-            crate::folders::remove_tree(&from).unwrap();
-        }));
+        // The system has no path that is as long as the last one.
+        for depth in [1_800, 20_000] {
+            fs::create_dir(at("deepest")).unwrap();
+            nested(&at("deepest"), "deep", depth);
+            let from = at("deepest");
+            small(Box::new(move || {
+                let mut packed = tar::Builder::new(io::sink());
+                let error = archive::pack(&mut packed, &from, Path::new("a"), (0, 0)).unwrap_err();
+                let text = no_room(&error);
+                assert!(text.contains("nested too deeply to be copied"), "{text}");
+                assert!(text.len() < 1_000, "{}", text.len());
+                crate::folders::remove_tree(&from).unwrap();
+            }));
+        }
         crate::folders::remove_tree(&at("deep")).unwrap();
         crate::folders::remove_tree(&at("content")).unwrap();
     }

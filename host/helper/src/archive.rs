@@ -4,13 +4,16 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+/// How deeply folders may be nested. What unpacks an archive takes the square of a path's depth for each file.
+pub const DEEPEST: usize = 500;
+
 /// The longest path that an error shows whole.
 const SHOWN: usize = 200;
 
 /// Appends `from` to an archive under `name`. With an empty name, the content of a folder is
 /// appended without the folder itself. `owner`: the ids of user and group that are stored. Symbolic
-/// links stay links; sockets, pipes and devices have no content and are left out. Folders may be nested
-/// as deeply as the system's longest path allows; what is below that is an error.
+/// links stay links; sockets, pipes and devices have no content and are left out. Folders that
+/// are nested deeper than [`DEEPEST`] are an error.
 ///
 /// # Errors
 /// An [`io::Error`] if a file can't be read, or the archive can't be written.
@@ -22,21 +25,34 @@ pub fn pack(
 ) -> io::Result<()> {
     // What is still to be appended, the next one last. No recursion: the folders may be from anywhere,
     // and a deep tree would overflow the stack, which ends the whole program.
-    let mut open = vec![(from.to_owned(), name.to_owned())];
-    while let Some((from, name)) = open.pop() {
-        append(archive, &from, &name, owner, &mut open)?;
+    let mut open = vec![(from.to_owned(), name.to_owned(), 0)];
+    while let Some((from, name, depth)) = open.pop() {
+        if depth > DEEPEST {
+            let why =
+                format!("its folders are nested too deeply to be copied (more than {DEEPEST})");
+            return Err(about(
+                &from,
+                &io::Error::new(io::ErrorKind::InvalidInput, why),
+            ));
+        }
+        let inner = append(archive, &from, &name, owner)?;
+        open.extend(
+            inner
+                .into_iter()
+                .map(|(from, name)| (from, name, depth + 1)),
+        );
     }
     Ok(())
 }
 
-/// Appends one file or folder, and adds what is in the folder to `open`.
+/// Appends one file or folder. Returns what is in the folder, with the names there, the first one last.
 fn append(
     archive: &mut tar::Builder<impl Write>,
     from: &Path,
     name: &Path,
     owner: (u64, u64),
-    open: &mut Vec<(PathBuf, PathBuf)>,
-) -> io::Result<()> {
+) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+    let mut inside = Vec::new();
     let found = fs::symlink_metadata(from).map_err(|error| about(from, &error))?;
     let mut header = tar::Header::new_gnu();
     header.set_metadata(&found);
@@ -55,7 +71,7 @@ fn append(
         let mut entries: Vec<_> = entries.map_err(|error| about(from, &error))?;
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.file_name()));
         let inner = entries.iter();
-        open.extend(inner.map(|entry| (entry.path(), name.join(entry.file_name()))));
+        inside.extend(inner.map(|entry| (entry.path(), name.join(entry.file_name()))));
     } else if kind.is_symlink() {
         header.set_size(0);
         archive.append_link(&mut header, name, fs::read_link(from)?)?;
@@ -66,7 +82,7 @@ fn append(
         let content = content.chain(io::repeat(0));
         archive.append_data(&mut header, name, content.take(found.len()))?;
     }
-    Ok(())
+    Ok(inside)
 }
 
 /// Adds a path to an error's message.
@@ -74,10 +90,6 @@ fn about(path: &Path, error: &io::Error) -> io::Error {
     let shown = path.display().to_string();
     let message = match shown.char_indices().nth(SHOWN) {
         None => format!("`{shown}`: {error}"),
-        Some((end, _)) if error.kind() == io::ErrorKind::InvalidFilename => format!(
-            "`{}...`: its folders are nested too deeply to be copied ({error})",
-            &shown[..end]
-        ),
         Some((end, _)) => format!("`{}...`: {error}", &shown[..end]),
     };
     io::Error::new(error.kind(), message)
