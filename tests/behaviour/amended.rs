@@ -73,7 +73,7 @@ fn roles_alternate_for_a_server_that_says_so() {
         talk(),
     ]);
     let run = impatient(&server).run().expect(0);
-    let bodies: Vec<Value> = server.requests().iter().map(|it| it.json()).collect();
+    let bodies: Vec<Value> = server.requests().iter().map(scripted_server::Recorded::json).collect();
     let expected: [&[&str]; 7] = [
         &["system", "user"],
         &["system", "user", "user"],

@@ -26,17 +26,17 @@ const NAME: &str = "plugin-code";
 const MARK: &str = "CACHEDIR.TAG";
 
 /// A digest of what tells one state of a program's file from another.
-type ProgramState = [u8; 32];
+type ProgramDigest = [u8; 32];
 
 /// The folder beside the running program, and the program's present state.
-pub(super) fn found() -> Option<(PathBuf, ProgramState)> {
+pub(super) fn found() -> Option<(PathBuf, ProgramDigest)> {
     let program = fs::read_link("/proc/self/exe").ok()?;
     let running = fs::metadata("/proc/self/exe").ok()?;
     of(&program, &running)
 }
 
 /// The folder beside the program at `path`, if that is still the one that runs.
-fn of(path: &Path, running: &Metadata) -> Option<(PathBuf, ProgramState)> {
+fn of(path: &Path, running: &Metadata) -> Option<(PathBuf, ProgramDigest)> {
     let program = fs::symlink_metadata(path).ok()?;
     let is_same = (program.dev(), program.ino()) == (running.dev(), running.ino());
     let folder = path.parent()?;
@@ -96,7 +96,7 @@ mod tests {
         program
     }
 
-    fn place(program: &Path) -> Option<(PathBuf, ProgramState)> {
+    fn place(program: &Path) -> Option<(PathBuf, ProgramDigest)> {
         of(program, &fs::metadata(program).ok()?)
     }
 
