@@ -1,7 +1,7 @@
 //! Servers that want requests in another form, or that garble their answers: what is understood is
 //! used, and nothing is lost in silence.
 
-use scripted_server::Turn;
+use scripted_server::{Recorded, Turn};
 use serde_json::{Value, json};
 
 use crate::host::Host;
@@ -73,7 +73,7 @@ fn roles_alternate_for_a_server_that_says_so() {
         talk(),
     ]);
     let run = impatient(&server).run().expect(0);
-    let bodies: Vec<Value> = server.requests().iter().map(scripted_server::Recorded::json).collect();
+    let bodies: Vec<Value> = server.requests().iter().map(Recorded::json).collect();
     let expected: [&[&str]; 7] = [
         &["system", "user"],
         &["system", "user", "user"],
