@@ -51,6 +51,8 @@ fn outputs(run: &Run) -> Vec<String> {
     let trajectory = run.trajectory();
     let messages = trajectory["messages"].as_array().unwrap().iter();
     let texts = messages.filter_map(|message| message["extra"]["raw_output"].as_str());
+    // The submission has none.
+    let texts = texts.filter(|text| !text.is_empty());
     texts.map(|text| text.trim_end().to_owned()).collect()
 }
 

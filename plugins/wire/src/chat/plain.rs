@@ -10,7 +10,6 @@ use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::response::reason;
 use super::usage::usage;
 use crate::json::text;
 use crate::repair;
@@ -280,6 +279,24 @@ pub(super) fn reply(response: &str, history_len: usize) -> Option<Reply> {
         response: response.to_owned(),
         history_len,
     }))
+}
+
+/// The reason as litellm gives it: a missing or unknown one is `stop`, and `stop` of tool calls is
+/// `tool_calls`.
+pub(super) fn reason(given: &str, has_calls: bool) -> &'static str {
+    match given {
+        "length" | "max_tokens" | "MAX_TOKENS" => "length",
+        "content_filter"
+        | "content_filtered"
+        | "guardrail_intervened"
+        | "SAFETY"
+        | "RECITATION" => "content_filter",
+        "tool_calls" | "tool_use" => "tool_calls",
+        "function_call" => "function_call",
+        "error" => "error",
+        _ if has_calls => "tool_calls",
+        _ => "stop",
+    }
 }
 
 /// The parts of a reply.

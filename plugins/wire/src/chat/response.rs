@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::FORMAT;
 use super::assemble::{REASONING_KEYS, texts};
-use super::plain::id_of_call;
+use super::plain::{id_of_call, reason};
 use super::usage::usage;
 use crate::json::object;
 use crate::repair;
@@ -32,24 +32,6 @@ pub fn reply(completion: &Value, response: String, history_len: usize) -> Option
         response: Some(response),
         extra: None,
     })
-}
-
-/// The reason as litellm gives it: a missing or unknown one is `stop`, and `stop` of tool calls is
-/// `tool_calls`.
-pub(super) fn reason(given: &str, has_calls: bool) -> &'static str {
-    match given {
-        "length" | "max_tokens" | "MAX_TOKENS" => "length",
-        "content_filter"
-        | "content_filtered"
-        | "guardrail_intervened"
-        | "SAFETY"
-        | "RECITATION" => "content_filter",
-        "tool_calls" | "tool_use" => "tool_calls",
-        "function_call" => "function_call",
-        "error" => "error",
-        _ if has_calls => "tool_calls",
-        _ => "stop",
-    }
 }
 
 /// Whether a response reports an error in MiniMax's own form, in which a success has the code 0.
