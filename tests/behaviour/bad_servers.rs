@@ -101,7 +101,7 @@ fn servers_that_fail() {
         (
             "html 502",
             fault(Fault::Html).with_status(502),
-            "ServiceUnavailableError",
+            "BadGatewayError",
             2,
             &["(502)"],
         ),
