@@ -255,7 +255,13 @@ fn a_complete_reply_is_used_although_the_connection_stays_open() {
     ];
     for (flags, turn, fault) in table {
         let server = Server::start(Scenario::new([turn.with_fault(fault).at(1 << 30)]));
-        let run = impatient(&server).args(flags).run().expect(0);
+        let run = impatient(&server)
+            .env("ANTHROPIC_API_KEY", "k")
+            .env("GEMINI_API_KEY", "k")
+            .env("OPENROUTER_API_KEY", "k")
+            .args(flags)
+            .run()
+            .expect(0);
         assert_eq!(run.stdout, "done\n", "{flags:?}: {run}");
         assert_eq!(server.served(), 1, "{flags:?}: {run}");
         assert!(run.events("retry").is_empty(), "{flags:?}: {run}");

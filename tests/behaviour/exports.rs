@@ -83,7 +83,7 @@ fn what_a_secrets_file_holds_is_blanked() {
     };
     let told = export().expect(0);
     for text in [&told.stdout, &written] {
-        assert!(text.contains("[secret removed]"), "{text}");
+        assert!(text.contains("[OTHER_API_KEY]"), "{text}");
         assert!(!text.contains("hunter2"), "{text}");
     }
     // A file that may not be used is named.

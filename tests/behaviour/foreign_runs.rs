@@ -373,7 +373,10 @@ fn trajectories_of_batches_are_gone_on_from() {
             )))),
             _ => Server::start(Scenario::always(Turn::commands(&[submit("more")]))),
         };
-        let host = || Host::new().file("b.json", of_a_batch(version));
+        let host = || {
+            let host = Host::new().file("b.json", of_a_batch(version));
+            host.env("OPENAI_API_KEY", "k")
+        };
         let place = ["-c", "environment.environment_class=local"];
         let words = ["continue", "b.json", "-t", "and now?", "-o", "next.json"];
         let host_of = host().args(words).args(place);
@@ -419,7 +422,8 @@ model:
         Turn::text("```bash\necho begun; sleep 60\n```"),
         Turn::text(format!("THOUGHT\n```bash\n{}\n```", submit("done"))),
     ]));
-    let host = Host::new().file("m.yaml", yaml).args(["-c", "m.yaml"]);
+    let host = Host::new().file("m.yaml", yaml).env("OPENAI_API_KEY", "k");
+    let host = host.args(["-c", "m.yaml"]);
     let host = host.args(["--base-url", &server.url()]).task("it");
     let run = host.run().expect(0);
     assert_eq!(run.stdout, "done\n", "{run}");

@@ -72,8 +72,10 @@ const PAGES: &[SitePage] = &[
             docker cp -q with-git/. $container:/; docker commit $container mswea-test-site/git; docker rm $container
             trap 'docker rmi -f mswea-test-site/git' EXIT
             echo '{"instance_id": "one", "problem_statement": "p", "image_name": "mswea-test-site/git", "base_commit": "HEAD"}' > dev.jsonl
+            echo '{"trajectory": [], "info": {}, "history": [{"role": "assistant", "content": "", "tool_calls": [{"id": "c", "function": {"name": "submit", "arguments": "{}"}}]}], "replay_config": "{\"agent\": {\"tools\": {\"bundles\": [{\"path\": \"tools/submit\"}], \"parse_function\": {\"type\": \"function_calling\"}}, \"model\": {\"name\": \"m\"}}, \"problem_statement\": {\"text\": \"x\", \"id\": \"x\"}}"}' > x.traj
             export SWE_AGENT_TRAJECTORY_DIR=$HOME/trajectories"#,
         instead: &[
+            ("python:3.11", IMAGE),
             (
                 "--env.repo.path=.",
                 "--env.repo.path=. --env.deployment.type=local",

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::given_key::GivenKey;
@@ -44,6 +44,12 @@ pub struct Config {
     pub given_key: Option<GivenKey>,
 }
 
+/// A text that is empty in formats that have no null.
+fn unless_empty<'de, D: Deserializer<'de>>(given: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(given)?;
+    Ok(text.filter(|text| !text.trim().is_empty()))
+}
+
 /// `[agent]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "documented in the table of keys")]
@@ -61,6 +67,7 @@ pub struct AgentConfig {
     pub demonstrations: Map<String, Value>,
     pub action_sampler: Map<String, Value>,
     pub syntax_error_template: String,
+    #[serde(deserialize_with = "unless_empty")]
     pub salvage_command: Option<String>,
     pub salvage_timeout: f64,
     pub output_path: Option<String>,

@@ -37,7 +37,13 @@ impl Layers {
             );
         }
         let mut left_out = Vec::new();
-        let clean = self.without_idle(clean);
+        let mut clean = self.without_idle(clean);
+        // TOML has no null, and a missing key has its default.
+        if let Some(Value::Object(agent)) = clean.get_mut("agent")
+            && let Some(command @ Value::Null) = agent.get_mut("salvage_command")
+        {
+            *command = Value::String(String::new());
+        }
         let table = match clean {
             Value::Object(map) => table(&map, &mut Vec::new(), &mut left_out),
             _ => toml::Table::new(),

@@ -343,6 +343,10 @@ pub trait Executor: Send {
     fn salvage_command(&self) -> Option<String> {
         None
     }
+    /// The command that prints, in the same form, the changes that a tool submits.
+    fn submission_command(&self) -> Option<String> {
+        self.salvage_command()
+    }
     /// Variables that templates may use (`cwd`, `timeout`, `system`, ...).
     fn template_vars(&self) -> Object;
     /// The state of the tools after the set-up, if the environment has tools.

@@ -14,7 +14,7 @@ mod tests;
 mod upload;
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -135,7 +135,11 @@ impl WorkspaceExecutor {
         let path = &self.settings.repo_path;
         let is_only_noted = self.settings.is_only_noted();
         if is_only_noted && self.settings.on_host && !is_in_repository(&self.settings.cwd) {
-            return Ok(StartState::default());
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            return Ok(StartState {
+                time: now.ok().map(|now| now.as_secs()),
+                ..StartState::default()
+            });
         }
         let script = mswea_git::start(
             path,
@@ -158,7 +162,10 @@ impl WorkspaceExecutor {
         let output = self.inner.execute(&command, &context.stop).await;
         match (StartState::of(&output.output), exception(&output)) {
             (Some(state), None) => Ok(state),
-            (state, _) if is_only_noted => Ok(state.unwrap_or_default()),
+            // Without a time, what was there counts as unknown.
+            (state, _) if is_only_noted => Ok(state
+                .filter(|state| !state.trees.is_empty())
+                .unwrap_or_default()),
             (None, None) => Ok(StartState::default()),
             (_, Some(_)) => {
                 let what =
@@ -480,8 +487,8 @@ impl Executor for WorkspaceExecutor {
         }
     }
 
-    /// The command that prints the changes in the repository since the start as a patch; none
-    /// before the start, and without a repository.
+    /// The command that prints the changes in the repository since the start as a patch, also in one
+    /// that was made since; none before the start.
     fn salvage_command(&self) -> Option<String> {
         let path = &self.settings.repo_path;
         let Some(base) = &self.base else {
@@ -493,7 +500,23 @@ impl Executor for WorkspaceExecutor {
             true => Since::Commit,
             false => Since::Files,
         };
-        Some(mswea_git::changes(path, Some(&base.start()), since))
+        Some(mswea_git::changes(path, base.start().as_ref(), since))
+    }
+
+    fn submission_command(&self) -> Option<String> {
+        let start = self.base.as_ref().and_then(Base::start);
+        match (start, self.settings.submits_set_up) {
+            (Some(mut start), true) => {
+                for tree in start.trees.iter_mut().filter(|tree| tree.commit.is_some()) {
+                    tree.tree = None;
+                }
+                // The set-up is meant to be in it.
+                start.changed.get_or_insert_default();
+                let path = &self.settings.repo_path;
+                Some(mswea_git::changes(path, Some(&start), Since::Commit))
+            }
+            _ => self.salvage_command(),
+        }
     }
 
     fn template_vars(&self) -> Object {

@@ -110,7 +110,7 @@ pub fn start(folder: &str, keep: Keep) -> String {
         ""
     };
     format!(
-        "{OWN}{START}{SCRATCH}{}{named}echo \"{SIGN}time $(date +%s)\"\nfind_top || exit 0\nhas_git || {{ echo '{SIGN}no-git'; exit 0; }}\neach start {how}\nexit 0\n",
+        "{OWN}{START}{}find_top && ! has_git && echo '{SIGN}time -\n{SIGN}no-git' && exit 0\n{SCRATCH}{named}echo \"{SIGN}time $(date +%s)\"\nfind_top || exit 0\neach start {how}\nexit 0\n",
         to_folder(folder)
     )
 }

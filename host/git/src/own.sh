@@ -1,3 +1,7 @@
+# Whatever the interpreter was told: these scripts look at each result themselves.
+set +Ceufvx
+(set +o pipefail) 2>/dev/null && set +o pipefail
+[ -z "${ZSH_VERSION:-}" ] || emulate sh
 for name in $(env | sed -n 's/^\(GIT_[A-Za-z0-9_]*\)=.*/\1/p'); do
   [ "$name" = GIT_EXEC_PATH ] || unset "$name"
 done

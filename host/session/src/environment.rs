@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::SetupError;
 use super::shell;
+use super::toolset;
 use super::wiring::seconds;
 use mswea_config::{
     Config, EnvironmentClass, EnvironmentKind, environment_class, is_credential_value,
@@ -16,7 +17,7 @@ use mswea_executor::{
     BubblewrapSettings, ContainerSettings, LocalSettings, Sandbox, SandboxImage, SandboxKind,
     SingularitySettings, StartupCommand, StreamSettings, Transport, WorkspaceSettings,
 };
-use mswea_run::MARK;
+use mswea_run::{AgentRules, MARK};
 use mswea_secrecy as secrecy;
 use mswea_tools::{ToolsExecutor, ToolsPlace, Toolset};
 
@@ -100,6 +101,7 @@ impl EnvironmentPlan<'_> {
             on_host: is_on_host(self.config),
             run_id: self.run_id.to_owned(),
             guard_program: self.guard_program.clone(),
+            submits_set_up: toolset::rules(self.config) == AgentRules::SweAgent,
             ..WorkspaceSettings::default()
         }
     }

@@ -428,7 +428,7 @@ fn settings(job: &Job<'_>, own_files: &[String]) -> Result<RunSettings, SetupErr
         rules: toolset::rules(config),
         action_timeout: seconds(config.environment.timeout),
         salvage_command: salvage
-            .filter(|command| !command.trim().is_empty() && *command != OWN_SALVAGE)
+            .filter(|command| *command != OWN_SALVAGE)
             .map(str::to_owned),
         salvage_is_explicit: salvage != Some(OWN_SALVAGE),
         salvage_prologue: shell::own_files(own_files),

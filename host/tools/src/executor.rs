@@ -109,8 +109,8 @@ impl ToolsExecutor {
             &begun,
             "the files of the tools can't be made; set `tools.root`",
         )?;
-        if let Some(script) = self.inner.salvage_command() {
-            // What submits has to count from the same start as the patch at the end.
+        if let Some(script) = self.inner.submission_command() {
+            // What submits has to count from the start.
             let file = format!("{}.changes", self.place.registry_file());
             let text = format!("printf '%s' {} > {}", quoted(&script), quoted(&file));
             self.run(&text, true, stop).await;

@@ -107,9 +107,9 @@ pub(crate) async fn prints_and_returns(executor: &mut impl Executor) {
     let output = run(executor, "head -c 2000000 /dev/zero | tr '\\0' x; echo").await;
     assert_eq!(output.returncode, 0);
     let (head, tail) = output.output.split_once("\n[... ").unwrap();
-    assert_eq!(head.len(), 128 * 1024);
+    assert_eq!(head.len(), crate::CAPTURE_BYTES / 2);
     assert!(tail.ends_with("x\n"));
-    assert_eq!(output.extra["elided_bytes"], 2_000_001 - 256 * 1024);
+    assert_eq!(output.extra["elided_bytes"], 2_000_001 - crate::CAPTURE_BYTES);
     let two_megabytes = format!("x='{}'; echo ${{#x}}", "a".repeat(2_000_000));
     assert_eq!(run(executor, &two_megabytes).await.output, "2000000\n");
     let output = run(executor, "echo a\0b").await;

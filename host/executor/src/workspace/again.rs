@@ -57,8 +57,11 @@ impl Base {
         }
     }
 
-    /// What was there at the start.
-    pub(super) fn start(&self) -> StartState {
+    /// What was there at the start; none if that could not be found out.
+    pub(super) fn start(&self) -> Option<StartState> {
+        if !self.is_repository && self.time.is_none() {
+            return None;
+        }
         let id = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         let inside = self.inside.iter().map(|(place, commit, tree)| StartOfTree {
             place: place.clone(),
@@ -70,12 +73,12 @@ impl Base {
             commit: self.commit.clone(),
             tree: self.tree.clone(),
         });
-        StartState {
+        Some(StartState {
             trees: outermost.into_iter().chain(inside).collect(),
             time: self.time,
             changed: self.changed.clone(),
             lacks_git: false,
-        }
+        })
     }
 }
 

@@ -177,15 +177,16 @@ pub(super) fn position(path: &str, reset: bool, careful: bool, commit: Option<&s
         script.push_str(clean);
     }
     if let Some(commit) = commit {
+        // A plain `checkout` names the files that are in its way.
         let how = if reset {
-            "--reset -u"
+            "read-tree --reset -u"
         } else {
-            "-m -u ${head:+\"$head\"}"
+            "checkout -q --detach"
         };
         script.push_str(&format!(
             r#"commit={}
 sha=$(commit_of "$commit") || sha=$(commit_of "origin/$commit") || fail no-commit
-g read-tree {how} "$sha" && put_index && put_head "$sha" || fail checkout
+g {how} "$sha" && put_index && put_head "$sha" || fail checkout
 "#,
             quoted(commit)
         ));

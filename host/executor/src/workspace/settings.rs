@@ -41,6 +41,9 @@ pub struct WorkspaceSettings {
     pub guard_program: Option<PathBuf>,
     /// The working directory of commands; [`WorkspaceSettings::settle`] finds out.
     pub cwd: String,
+    /// Whether a tool submits all that differs from the commit at the start, also what the set-up has
+    /// changed, as SWE-agent's does.
+    pub submits_set_up: bool,
     /// Whether the user set `repo_path`; [`WorkspaceSettings::settle`] finds out. Uncommitted work
     /// in a folder of the host that the user did not name is not discarded.
     pub path_is_chosen: bool,

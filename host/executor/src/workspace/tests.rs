@@ -188,6 +188,18 @@ async fn run(executor: &mut WorkspaceExecutor, command: &str) -> String {
     output.output.trim_end().to_owned()
 }
 
+/// The patch of the changes since the start.
+async fn salvaged(executor: &mut WorkspaceExecutor) -> String {
+    let text = executor.salvage_command().unwrap();
+    let command = Command {
+        whole: true,
+        ..Command::new(&text)
+    };
+    let output = executor.execute(&command, &Stop::never()).await;
+    assert_eq!(output.returncode, 0, "{}", output.output);
+    mswea_git::SavedChanges::of(&output.output).unwrap().patch
+}
+
 /// Every file below `folder` with its content, mode and target, except git's own.
 fn tree(folder: &Path) -> Vec<(String, u32, Vec<u8>)> {
     let mut found = Vec::new();

@@ -5,9 +5,13 @@ use std::time::Duration;
 use crate::agent::{Agent, Ended};
 use mswea_core::{Command, End, Event, Message, Object, Output, Progress, Stop, exit_message};
 use mswea_git::SavedChanges;
+use serde_json::Value;
 
 /// The time limit of the clean-up after the run was asked twice to stop.
 const LAST_WAIT: Duration = Duration::from_secs(2);
+
+/// Stands for the script that prints the changes, as in the config.
+const OWN_COMMAND: &str = "@patch";
 
 /// Why there is no environment to save from.
 enum Lost {
@@ -56,7 +60,7 @@ impl Agent {
         // The result is recorded before the environment is removed, which may take seconds.
         let saved = match self.save(&command, is_submitted).await {
             Some(output) => {
-                let output = self.told(output);
+                let output = self.told(&command, output);
                 self.record_or_apply(Event::Salvaged { output })
             }
             None => self.give_up_salvage("SalvageStopped", "the salvage command was stopped"),
@@ -109,7 +113,14 @@ impl Agent {
     }
 
     /// The result of the salvage: the patch, with what can't be in it, which the user is told.
-    fn told(&self, mut output: Output) -> Output {
+    fn told(&self, command: &str, mut output: Output) -> Output {
+        if !self.settings.salvage_is_explicit {
+            // The reason contains the command, which is a long script of this host's own.
+            output.exception_info = output.exception_info.replace(command, OWN_COMMAND);
+            if let Some(Value::String(reason)) = output.extra.get_mut("exception") {
+                *reason = reason.replace(command, OWN_COMMAND);
+            }
+        }
         if !output.exception_info.is_empty() {
             let why = &output.exception_info;
             self.show(&Progress::Warning(&format!(

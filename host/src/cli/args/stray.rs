@@ -69,7 +69,9 @@ pub fn advice(error: &Error, arguments: &[String]) -> Option<String> {
         ));
     }
     // `dmeo`: one word that is nearly a command is no task.
-    let is_typo = count == 1 && error.get(ContextKind::SuggestedSubcommand).is_some();
+    let is_typo = count == 1
+        && !stray.contains(char::is_whitespace)
+        && error.get(ContextKind::SuggestedSubcommand).is_some();
     let task = words.join(" ");
     let hint = match in_place_of(stray) {
         // `mini is slow, fix it` is a task.

@@ -2,15 +2,6 @@
 
 use super::*;
 
-async fn print(executor: &mut WorkspaceExecutor) -> String {
-    let text = executor.salvage_command().unwrap();
-    let command = Command {
-        whole: true,
-        ..Command::new(&text)
-    };
-    executor.execute(&command, &Stop::never()).await.output
-}
-
 #[tokio::test]
 async fn a_workspace_is_found_again_with_its_base() {
     let place = Place::new();
@@ -22,13 +13,13 @@ async fn a_workspace_is_found_again_with_its_base() {
     let half = ready.handle;
     let handle = executor.set_up(&context).await.unwrap();
     run(&mut executor, "echo mine >>a").await;
-    let patch = print(&mut executor).await;
+    let patch = salvaged(&mut executor).await;
     executor.cleanup().await;
     // From another folder, by a process that knows the handle only.
     let mut later = place.made(place.settings(&url), "").unwrap();
     let ready = later.start(&context, Some(&handle)).await.unwrap();
     assert_eq!((ready.replaced, ready.handle), (None, handle.clone()));
-    assert_eq!(print(&mut later).await, patch);
+    assert_eq!(salvaged(&mut later).await, patch);
     assert!(patch.contains("+mine"), "{patch}");
     later.cleanup().await;
     // The set-up had not ended: the files stay, and the run is refused.
@@ -43,7 +34,7 @@ async fn a_workspace_is_found_again_with_its_base() {
     let why = ready.replaced.unwrap();
     assert!(why.contains("was removed"), "{why}");
     later.set_up(&context).await.unwrap();
-    assert_eq!(print(&mut later).await, "");
+    assert_eq!(salvaged(&mut later).await, "");
     later.cleanup().await;
 }
 
@@ -54,7 +45,7 @@ async fn files_are_brought_back_only_from_the_state_of_the_set_up() {
     let mut executor = place.started(place.settings(&url)).await.unwrap();
     let work = "echo mine >>a; printf 'new\\nEND-OF-PATCH\\nno newline' >new; rm link; head -c 300 /dev/urandom >bin; printf '\\0' >>bin";
     run(&mut executor, work).await;
-    let patch = print(&mut executor).await;
+    let patch = salvaged(&mut executor).await;
     let never = Stop::never();
     // Restoring files that are already as recorded changes nothing.
     executor.restore(&patch, "", &never).await.unwrap();

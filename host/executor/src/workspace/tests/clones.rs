@@ -222,7 +222,9 @@ async fn no_git_and_no_shell_are_told() {
         .await
         .unwrap();
     assert_eq!(run(&mut copied, "cat a").await, "one\nthree");
-    assert_eq!(copied.salvage_command(), None);
+    let salvage = copied.salvage_command().unwrap();
+    let patch = run(&mut copied, &salvage).await;
+    assert!(!patch.contains("diff --git"), "{patch}");
     let shown = place.shown();
     assert!(
         shown.contains("warning: `git` is not in the environment"),

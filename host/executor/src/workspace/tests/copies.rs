@@ -61,12 +61,12 @@ async fn a_plain_folder_is_copied_too() {
     let place = Place::new();
     std::fs::create_dir(place.at("plain")).unwrap();
     std::fs::write(place.at("plain/x"), "x").unwrap();
-    let executor = place
+    let mut executor = place
         .started(place.settings(&place.text("plain")))
         .await
         .unwrap();
     assert_eq!(std::fs::read_to_string(place.at("work/x")).unwrap(), "x");
-    assert_eq!(executor.salvage_command(), None);
+    assert_eq!(salvaged(&mut executor).await, "");
     assert!(!place.shown().contains("warning"), "{}", place.shown());
     drop(executor);
     let message = place.refused(place.settings(&place.text("plain"))).await;

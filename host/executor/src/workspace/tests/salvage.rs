@@ -2,17 +2,6 @@
 
 use super::*;
 
-async fn salvaged(executor: &mut WorkspaceExecutor) -> String {
-    let text = executor.salvage_command().unwrap();
-    let command = Command {
-        whole: true,
-        ..Command::new(&text)
-    };
-    let output = executor.execute(&command, &Stop::never()).await;
-    assert_eq!(output.returncode, 0, "{}", output.output);
-    mswea_git::SavedChanges::of(&output.output).unwrap().patch
-}
-
 /// The contents of the git repository, as a fingerprint.
 fn fingerprint(place: &Place) -> String {
     place.sh(
@@ -156,6 +145,37 @@ async fn changes_count_from_the_end_of_the_start() {
         .await
         .unwrap();
     assert_eq!(salvaged(&mut executor).await, "", "there is no repository");
+}
+
+/// SWE-agent's `submit` counts from the commit.
+#[tokio::test]
+async fn a_tool_may_submit_what_the_set_up_has_changed() {
+    let place = Place::new();
+    place.origin("origin");
+    for submits_set_up in [false, true] {
+        let settings = WorkspaceSettings {
+            reset: true,
+            submits_set_up,
+            startup_commands: vec![startup("echo built >built")],
+            ..place.settings(&place.text("origin"))
+        };
+        let mut executor = place.started(settings).await.unwrap();
+        run(&mut executor, "echo mine >mine").await;
+        let script = executor.submission_command().unwrap();
+        let output = run(&mut executor, &script).await;
+        let submitted = mswea_git::SavedChanges::of(&output).unwrap();
+        assert!(submitted.patch.contains("+mine"), "{output}");
+        assert_eq!(
+            submitted.patch.contains("+built"),
+            submits_set_up,
+            "{output}"
+        );
+        assert_eq!(submitted.notes, Vec::<String>::new());
+        let saved = salvaged(&mut executor).await;
+        assert!(!saved.contains("+built"), "{saved}");
+        executor.cleanup().await;
+        std::fs::remove_dir_all(place.at("work")).unwrap();
+    }
 }
 
 /// A patch must not contain the changes that existed before the start, since it could not be
