@@ -164,7 +164,7 @@ fn servers_that_fail() {
         (
             "error inside",
             fault(Fault::ErrorInBody),
-            "ServiceUnavailableError",
+            "InternalServerError",
             2,
             &["error inside"],
         ),
@@ -239,7 +239,10 @@ fn a_complete_reply_is_used_although_the_connection_stays_open() {
         "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":5}}\n\n";
     let whole = || Turn::commands(&[submission.as_str()]);
     let longer = |turn: Turn| turn.with_header("content-length", "100000");
-    let raw = |text: String| longer(whole().with_body(text));
+    let raw = |text: String| {
+        let turn = Turn::status(200).with_header("content-type", "text/event-stream");
+        longer(turn.with_body(text))
+    };
     let responses: &[&str] = &["-c", "model.model_class=litellm_response"];
     // Flags, the answer, and a fault after it. The time-outs are shorter than the wait for token counts.
     let table: Vec<(&[&str], Turn, Fault)> = vec![

@@ -133,7 +133,7 @@ fn batch(host: Host, server: &Server, more: &[&str]) -> crate::run::Run {
     host.args(["batch", "run", "out", "--instances", "i.jsonl"])
         .args(["--repo-template", "repos/{{ repo }}"])
         .server(server)
-        .args(["-l", "0", "-w", "2"])
+        .args(["-l", "0", "-w", "2", "--retry-wait", "1"])
         .args(more)
         .run()
 }
@@ -152,7 +152,7 @@ fn a_deep_repository_ends_no_other_instance() {
         .file("repos/flat/a", "a");
     nested(&host.dir().join("repos/deep"), 1_800);
     nested(&host.dir().join("repos/deepest"), 5_000);
-    let run = batch(host, &server, &["--image", "localhost/mswea-test/bash"]);
+    let run = batch(host, &server, &["--image", "mswea-test/bash"]);
     assert!(run.status >= 0, "{run}");
     let status = |id: &str| {
         let text = fs::read_to_string(run.dir.join(format!("out/{id}/result.json")));

@@ -396,7 +396,7 @@ fn what_a_secrets_file_holds_is_blanked() {
     }
     let path = format!("/api/run?id={}", view.id("x"));
     let whole = view.get(&path).body;
-    assert!(whole.contains("the key is [secret removed]"), "{whole}");
+    assert!(whole.contains("the key is [OTHER_API_KEY]"), "{whole}");
     assert!(!whole.contains("hunter2"), "{whole}");
     let inspect = Host::after(&run).args(["inspect", "traj.json"]);
     let Some(terminal) = Terminal::start(inspect, 100, 30) else {
@@ -404,7 +404,7 @@ fn what_a_secrets_file_holds_is_blanked() {
     };
     terminal.until("step 0 of");
     terminal.keys(&["l"]);
-    let screen = terminal.until("the key is [secret removed]");
+    let screen = terminal.until("the key is [OTHER_API_KEY]");
     assert!(!screen.contains("hunter2"), "{screen}");
     terminal.keys(&["q"]);
     terminal.ends(0);

@@ -180,7 +180,7 @@ fn a_key_that_a_server_sends_back_is_masked_whatever_field_it_is_in() {
             .env("OPENAI_API_KEY", KEY)
             .args([
                 "-o",
-                "t.traj.json",
+                "traj.json",
                 "--atif",
                 "a.json",
                 "-c",
@@ -191,7 +191,7 @@ fn a_key_that_a_server_sends_back_is_masked_whatever_field_it_is_in() {
         for (text, place) in [(&run.stdout, "stdout"), (&run.stderr, "stderr")] {
             unspelled(text, place);
         }
-        for name in ["t.traj.json", "t.events.jsonl", "a.json"] {
+        for name in ["traj.json", "traj.events.jsonl", "a.json"] {
             let text = fs::read_to_string(run.dir.join(name)).unwrap();
             unspelled(&text, name);
         }
@@ -210,10 +210,10 @@ fn exports_mask_keys_in_whole_documents() {
     let server = turns([Turn::commands(&["true"])]);
     let run = openai(&server)
         .env("OPENAI_API_KEY", "sk-other-0123456789")
-        .args(["-o", "t.traj.json", "-c", "model.stream=false"])
+        .args(["-o", "traj.json", "-c", "model.stream=false"])
         .run()
         .expect(0);
-    let journal = run.dir.join("t.events.jsonl");
+    let journal = run.dir.join("traj.events.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
     let reply = &run.events("reply")[0]["reply"];
     let mut told = text;
@@ -228,7 +228,7 @@ fn exports_mask_keys_in_whole_documents() {
     for format in ["html", "md", "jsonl", "asciinema", "swe-agent", "atif"] {
         let export = Host::after(&run)
             .env("OPENAI_API_KEY", KEY)
-            .args(["export", "t.events.jsonl", "--to", format])
+            .args(["export", "traj.events.jsonl", "--to", format])
             .run()
             .expect(0);
         unspelled(&export.stdout, format);

@@ -108,8 +108,10 @@ fn after_an_error_the_query_is_asked_again() {
 
 #[test]
 fn after_a_lost_network_at_another_address_with_another_model() {
+    // A request that got no byte on a connection that was used before is sent again at once.
     let turns = [
         Turn::commands(&["echo 1 >>log"]),
+        Turn::fault(Fault::HangUp),
         Turn::fault(Fault::HangUp),
     ];
     let lost = Server::start(Scenario::new(turns));

@@ -247,7 +247,7 @@ fn what_is_wrong_is_named_before_a_run_begins() {
     ] {
         let host = Host::new().file("mine.yaml", CONFIG).env("SOME_KEY", "k");
         let repo = repository(&host);
-        fs::write(repo.join("b.txt"), "new").unwrap();
+        fs::write(repo.join("a.txt"), "changed\n").unwrap();
         let run = host.args(run(&server, more)).run().expect(2);
         for part in parts {
             assert!(run.stderr.contains(part), "{more:?}: {}", run.stderr);

@@ -352,6 +352,8 @@ fn what_answers_nonsense_is_told() {
         done("Linux\nn\nr\nv\nm\n/there\n"),
         // The server's variables.
         done(""),
+        // What is there at the start.
+        done(""),
         ok("{\"stdout\": 5}"),
         String::new(),
         http("511 Network Authentication Required", raised),

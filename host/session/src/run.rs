@@ -143,6 +143,7 @@ async fn outcome(
         Ok(mut ended) => {
             // The result of the run is without the messages, which may be large.
             let state = std::mem::take(&mut ended.state);
+            ended.state.faults.clone_from(&state.faults);
             // The trajectory never says more than the journal.
             let state = ended.is_recorded.then_some(state);
             (RunOutcome::Ended(Box::new(ended)), state)

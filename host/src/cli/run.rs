@@ -468,17 +468,17 @@ async fn conclude(
         code = ExitCode::Failed;
     }
     front.conclude(code, error.as_deref());
+    if let RunOutcome::Ended(ended) = &done.outcome
+        && let Some(warning) = faults(&ended.state.faults)
+    {
+        output::warning(&warning);
+    }
     let place = match &done.trajectory {
         Ok(trajectory) => trajectory.display().to_string(),
         Err(_) => recorded(),
     };
     if !delivered(front, stop, &place).await {
         code = ExitCode::Failed;
-    }
-    if let RunOutcome::Ended(ended) = &done.outcome
-        && let Some(warning) = faults(&ended.state.faults)
-    {
-        output::warning(&warning);
     }
     Ok(RunResult {
         code,

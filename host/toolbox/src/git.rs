@@ -29,7 +29,7 @@ impl WorkTree {
     }
 
     fn git(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("git");
+        let mut command = mswea_git::command();
         command.current_dir(&self.root).args(arguments);
         command.stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -56,9 +56,10 @@ impl WorkTree {
 
     /// Stages all changes and returns them as a patch.
     pub fn stage(&self) -> Result<Vec<u8>, ToolRefusal> {
-        // The patch does not need the index, so that a repository of another user or a filter that fails costs no work.
-        let staged = ended("git add -A", self.git(&["add", "-A"]).output());
+        // The patch does not need the index, so that a repository of another user or a filter that fails costs no work. It
+        // is made first, because filters of the repository may leave files.
         let patch = self.changes();
+        let staged = ended("git add -A", self.git(&["add", "-A"]).output());
         patch.or_else(|refusal| {
             staged.map_or(Err(refusal), |_| {
                 ended(
