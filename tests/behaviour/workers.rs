@@ -170,15 +170,16 @@ fn a_worker_that_is_told_to_stop_gives_back_what_it_has_and_says_why() {
 }
 
 fn given_back(signal: Signal, said: &str) {
-    let server = server(300);
+    let server = server(600);
     let count = 4;
     let run = prepared(Host::new().file("i.jsonl", instances(count)), &server);
     let out = run.dir.join("out");
     let mut running = worker(Host::after(&run), &server, &["-w", "2"]).spawn();
-    running.until("two claims", |_| {
-        ["i000", "i001"]
-            .iter()
-            .all(|id| out.join(id).join("claim.1").exists())
+    running.until("a reply in each of two attempts", |_| {
+        ["i000", "i001"].iter().all(|id| {
+            let journal = out.join(format!("{id}/attempt.1/{id}.events.jsonl"));
+            fs::read_to_string(journal).is_ok_and(|text| text.contains("\"event\":\"reply\""))
+        })
     });
     running.signal(signal);
     let run = running.wait().expect(75).says(&[said]);

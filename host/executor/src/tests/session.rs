@@ -109,7 +109,10 @@ pub(crate) async fn prints_and_returns(executor: &mut impl Executor) {
     let (head, tail) = output.output.split_once("\n[... ").unwrap();
     assert_eq!(head.len(), crate::CAPTURE_BYTES / 2);
     assert!(tail.ends_with("x\n"));
-    assert_eq!(output.extra["elided_bytes"], 2_000_001 - crate::CAPTURE_BYTES);
+    assert_eq!(
+        output.extra["elided_bytes"],
+        2_000_001 - crate::CAPTURE_BYTES
+    );
     let two_megabytes = format!("x='{}'; echo ${{#x}}", "a".repeat(2_000_000));
     assert_eq!(run(executor, &two_megabytes).await.output, "2000000\n");
     let output = run(executor, "echo a\0b").await;

@@ -42,7 +42,10 @@ pub(crate) async fn commands(executor: &mut impl Executor) {
         assert_eq!(found, (printed, code), "{command}");
     }
     let output = run(executor, "head -c 2000000 /dev/zero | tr '\\0' x; echo").await;
-    assert_eq!(output.extra["elided_bytes"], 2_000_001 - crate::CAPTURE_BYTES);
+    assert_eq!(
+        output.extra["elided_bytes"],
+        2_000_001 - crate::CAPTURE_BYTES
+    );
     // A program that waits for a person ends at the time limit, and the shell goes on.
     for command in [
         "cat",
