@@ -195,6 +195,7 @@ fn requests_carry_the_secret_by_name_and_headers_as_configured() {
 fn what_a_reply_brings_goes_back_unchanged_on_any_instance() {
     let sent = json!({
         "role": "assistant",
+        "content": null,
         "tool_calls": [{"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{ }"},
                         "extra_content": {"google": {"thought_signature": "s"}}}],
         "reasoning_details": [{"type": "reasoning.encrypted", "data": "d", "index": 0}],

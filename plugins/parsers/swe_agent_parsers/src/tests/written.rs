@@ -237,7 +237,7 @@ fn json_objects() {
         ),
         (
             r#"{"thought":"t","command":{"name":"ls","arguments":{"a":null,"b":true}}}"#,
-            both("t", "ls true"),
+            both("t", "ls True"),
             None,
         ),
         (
