@@ -4,7 +4,7 @@
 //! Processes are recognised by the mark in their environment ([`RUN_VARIABLE`]). A process is
 //! removed when it is certain that every run it belongs to has ended; in case of doubt it is left,
 //! and reported. One in a PID namespace of its own is of a host here if a second variable says so
-//! ([`NAMESPACE_VARIABLE`]): else its host may be in that namespace, or in a third one.
+//! (`NAMESPACE_VARIABLE`): else its host may be in that namespace, or in a third one.
 
 mod host;
 #[cfg(test)]

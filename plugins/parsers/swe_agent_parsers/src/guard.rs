@@ -68,16 +68,37 @@ pub fn unended<'t>(script: &str, table: &'t Table) -> Option<(&'t str, &'t str)>
     if commands.is_empty() {
         return None;
     }
+    // Where the last line begins that ends the text of a command: one pass, because a script may have any number of
+    // such commands.
+    let mut last_ends: Vec<Option<usize>> = vec![None; commands.len()];
+    let mut start = 0;
+    for line in script.split('\n') {
+        let word = line.trim_end_matches(is_space);
+        for (command, last) in commands.iter().zip(&mut last_ends) {
+            if command.end_name.as_deref() == Some(word) {
+                *last = Some(start);
+            }
+        }
+        start += line.len() + 1;
+    }
     let mut heredocs = Heredocs::new(script);
-    let is_open = |before: &str, mark: char| before.matches(mark).count() % 2 == 1;
+    // Whether a quotation mark is open before a line, and up to where the marks are counted.
+    let (mut single, mut double, mut counted) = (false, false, 0);
     for (at, line) in lines(script) {
         let is_inside = heredocs.feed(at, line);
+        for byte in script[counted..at].bytes() {
+            single ^= byte == b'\'';
+            double ^= byte == b'"';
+        }
+        counted = at;
         let mut words = line.split(is_space).filter(|word| !word.is_empty());
         let first = words.next();
-        let Some(command) = commands.iter().find(|it| Some(it.name.as_str()) == first) else {
+        let place = commands
+            .iter()
+            .position(|it| Some(it.name.as_str()) == first);
+        let Some((command, last_end)) = place.map(|it| (commands[it], last_ends[it])) else {
             continue;
         };
-        let before = &script[..at];
         // With more words than its signature has before the text, it has the text as an argument.
         let usual = match &command.signature {
             Some(signature) => signature.split('\n').next().unwrap_or_default(),
@@ -89,16 +110,12 @@ pub fn unended<'t>(script: &str, table: &'t Table) -> Option<(&'t str, &'t str)>
             None => command.arguments.len().saturating_sub(1),
         };
         let is_whole = words.count() > usual;
-        let is_text = is_inside || is_open(before, '\'') || is_open(before, '"');
+        let is_text = is_inside || single || double;
         if is_whole || is_text || line.contains(['<', '|']) {
             continue;
         }
-        let end = command.end_name.as_deref().unwrap_or_default();
-        let rest = script[at..].split('\n').skip(1);
-        if !rest
-            .map(|it| it.trim_end_matches(is_space))
-            .any(|it| it == end)
-        {
+        if last_end.is_none_or(|last| last <= at) {
+            let end = command.end_name.as_deref().unwrap_or_default();
             return Some((&command.name, end));
         }
     }
