@@ -327,7 +327,8 @@ fn same(own: &Value, other: &Value, place: &str) {
 
 /// Removes values that differ in every run.
 fn plain(mut value: Value) -> Value {
-    const OWN: [&str; 7] = [
+    const OWN: [&str; 8] = [
+        "time",
         "t",
         "timestamp",
         "run_id",
