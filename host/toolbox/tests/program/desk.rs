@@ -52,7 +52,10 @@ impl Desk {
     /// Puts a program of this machine into a bare desk.
     pub fn link(&self, name: &str) {
         let found = program(name).unwrap_or_else(|| panic!("there is no {name}"));
-        symlink(found, self.folder.path().join("bin").join(name)).unwrap();
+        let place = self.folder.path().join("bin").join(name);
+        if !place.exists() {
+            symlink(found, place).unwrap();
+        }
     }
 
     /// Puts a script into a bare desk.
