@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::fault::{SweAgentError, SweAgentProblem};
 use crate::flags::expand;
+use crate::given_at::GivenAt;
 use crate::keys::{SweCommand, check};
 use crate::tree::GivenTree;
 
@@ -57,6 +58,8 @@ pub struct SweBatchSettings {
     pub raises: bool,
     /// The dollars of all instances together; 0: no limit.
     pub total_cost: f64,
+    /// Keys of files that have no effect.
+    pub warnings: Vec<String>,
 }
 
 impl SweBatchSettings {
@@ -70,7 +73,8 @@ impl SweBatchSettings {
     ) -> Result<Self, SweAgentError> {
         let text = |key: &str| tree.given(key).and_then(GivenTree::text);
         let is = |key: &str| tree.given(key).is_some_and(|it| it.value() == true);
-        let source = source(tree, variable)?;
+        let mut warnings = Vec::new();
+        let source = source(tree, variable, &mut warnings)?;
         if let Some(given) = tree.given("instances.evaluate")
             && given.value() == true
         {
@@ -123,6 +127,7 @@ impl SweBatchSettings {
             redo: is("redo_existing"),
             raises: is("raise_exceptions"),
             total_cost: total_cost(tree),
+            warnings,
         })
     }
 
@@ -157,6 +162,7 @@ fn total_cost(tree: &GivenTree) -> f64 {
 fn source(
     tree: &GivenTree,
     variable: &dyn Fn(&str) -> Option<String>,
+    warnings: &mut Vec<String>,
 ) -> Result<InstanceSource, SweAgentError> {
     let Some(given) = tree.given("instances") else {
         let problem = SweAgentProblem::new("no instances were given");
@@ -187,10 +193,18 @@ fn source(
             return Err(problem(message).hint(hint).into());
         }
     };
-    if let Some(key) = KEYS.iter().find(|key| !own.contains(*key) && has(&[*key])) {
+    for key in KEYS.iter().filter(|key| !own.contains(*key)) {
+        let Some(foreign) = given.given(key) else {
+            continue;
+        };
         let message = format!("instances of the type `{kind}` have no `{key}`");
+        if matches!(foreign.at, GivenAt::File { .. }) {
+            // The source of another type may have been given over that of the file.
+            warnings.push(format!("{}: {message}: it has no effect", foreign.at));
+            continue;
+        }
         let hint = format!("they have `{}`", own.join("`, `"));
-        return Err(problem(message).hint(hint).into());
+        return Err(SweAgentProblem::at(&foreign.at, message).hint(hint).into());
     }
     if kind == "swe_bench" {
         let path = text("path_override").map(|path| expand(path, variable));
@@ -225,6 +239,7 @@ fn source(
 mod tests {
     use super::*;
     use crate::flags::read_command_line;
+    use serde_json::json;
 
     fn read(words: &[&str]) -> Result<SweBatchSettings, String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -257,6 +272,33 @@ mod tests {
         assert_eq!(made.total_cost, 4.0);
         let made = read(&["--instances.type=swe_bench", "--instances.split=test"]).unwrap();
         assert_eq!(made.name(), "swe_bench_lite_test");
+    }
+
+    #[test]
+    fn keys_of_another_source_in_a_file_have_no_effect() {
+        let mut tree = crate::tree::read_yaml(
+            "a.yaml",
+            "instances: {type: swe_bench, subset: lite, split: dev}",
+        )
+        .unwrap();
+        let given = json!({"instances": {"type": "file", "path": "b.jsonl"}});
+        tree.merge(GivenTree::of_value(
+            given,
+            &GivenAt::Flag("--instances".to_owned()),
+        ));
+        let made = SweBatchSettings::of(&tree, &|_| None).unwrap();
+        assert_eq!(made.source, InstanceSource::File("b.jsonl".into(), false));
+        assert_eq!(made.warnings.len(), 2, "{:?}", made.warnings);
+        assert!(
+            made.warnings[0].contains("a.yaml:1:"),
+            "{:?}",
+            made.warnings
+        );
+        assert!(
+            made.warnings[0].contains("`file` have no `subset`"),
+            "{:?}",
+            made.warnings
+        );
     }
 
     #[test]

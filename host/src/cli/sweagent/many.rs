@@ -56,6 +56,9 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
         return output::json(&shown);
     }
     let settings = SweBatchSettings::of(&request.tree, &variable)?;
+    for warning in &settings.warnings {
+        output::warning(warning);
+    }
     let chosen = chosen(&settings)?;
     let folder = folder(&request, &settings)?;
     let mut made = MadeInstances::default();
