@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::commands::Table;
-use crate::heredoc::{Heredocs, lines};
+use crate::heredoc::{Heredocs, lines, scan};
 use crate::manifest::Command;
 use crate::python::is_space;
 
@@ -26,6 +26,7 @@ pub fn guard(script: &str, table: &Table) -> String {
     let mut heredocs = Heredocs::new(script);
     let mut guarded = String::with_capacity(script.len() + 32);
     let mut waiting = None;
+    let mut quote = None;
     for (at, line) in lines(script) {
         let whole = &script[at..];
         let line_break = match whole[line.len()..].starts_with('\n') {
@@ -43,8 +44,12 @@ pub fn guard(script: &str, table: &Table) -> String {
             }
         } else {
             guarded.push_str(line);
-            let first = line.split(is_space).find(|word| !word.is_empty());
-            let is_inside = heredocs.feed(at, line);
+            let is_inside = heredocs.feed(at, line) || quote.is_some();
+            let last_command = match is_inside && quote.is_none() {
+                true => "",
+                false => scan(line, &mut quote).last_command,
+            };
+            let first = last_command.split(is_space).find(|it| !it.is_empty());
             let command = ends.iter().find(|(name, _)| Some(*name) == first);
             if let Some((_, end)) = command.filter(|_| !is_inside && !line.contains("<<"))
                 && last.get(end).is_some_and(|last| *last > at)
@@ -82,16 +87,21 @@ pub fn unended<'t>(script: &str, table: &'t Table) -> Option<(&'t str, &'t str)>
         start += line.len() + 1;
     }
     let mut heredocs = Heredocs::new(script);
-    // Whether a quotation mark is open before a line, and up to where the marks are counted.
-    let (mut single, mut double, mut counted) = (false, false, 0);
+    let mut quote = None;
+    let mut text_ends = None;
     for (at, line) in lines(script) {
-        let is_inside = heredocs.feed(at, line);
-        for byte in script[counted..at].bytes() {
-            single ^= byte == b'\'';
-            double ^= byte == b'"';
+        if let Some(end) = text_ends {
+            if line.trim_end_matches(is_space) == end {
+                text_ends = None;
+            }
+            continue;
         }
-        counted = at;
-        let mut words = line.split(is_space).filter(|word| !word.is_empty());
+        if heredocs.feed(at, line) && quote.is_none() {
+            continue;
+        }
+        let is_quoted = quote.is_some();
+        let last_command = scan(line, &mut quote).last_command;
+        let mut words = last_command.split(is_space).filter(|it| !it.is_empty());
         let first = words.next();
         let place = commands
             .iter()
@@ -110,14 +120,14 @@ pub fn unended<'t>(script: &str, table: &'t Table) -> Option<(&'t str, &'t str)>
             None => command.arguments.len().saturating_sub(1),
         };
         let is_whole = words.count() > usual;
-        let is_text = is_inside || single || double;
-        if is_whole || is_text || line.contains(['<', '|']) {
+        if is_whole || is_quoted || line.contains('<') {
             continue;
         }
+        let end = command.end_name.as_deref().unwrap_or_default();
         if last_end.is_none_or(|last| last <= at) {
-            let end = command.end_name.as_deref().unwrap_or_default();
             return Some((&command.name, end));
         }
+        text_ends = Some(end);
     }
     None
 }

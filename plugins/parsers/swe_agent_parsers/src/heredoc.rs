@@ -69,7 +69,7 @@ impl<'t> Heredocs<'t> {
         }
         // Without a possible end nothing has to be searched; most texts are of this kind.
         if !self.ends.is_empty() {
-            for open in delimiters(line) {
+            for open in scan(line, &mut None).delimiters {
                 let last = self.ends.get(open.word);
                 let end = last.and_then(|last| match open.tabs {
                     true => Some(last.indented),
@@ -94,25 +94,34 @@ pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The here-documents that a line of a shell script opens.
-fn delimiters(line: &str) -> Vec<Delimiter<'_>> {
+/// What a line of a shell script has outside of quotation marks and comments.
+pub struct Scan<'t> {
+    /// The here-documents that it opens.
+    delimiters: Vec<Delimiter<'t>>,
+    /// The text behind the last `;`, `|` or `&`: the last command of the line.
+    pub last_command: &'t str,
+}
+
+/// Reads a line. `quote` is the quotation mark that is open before it; afterwards, the one that is open behind it.
+pub fn scan<'t>(line: &'t str, quote: &mut Option<u8>) -> Scan<'t> {
     let bytes = line.as_bytes();
-    let mut found = Vec::new();
-    let mut quote = None;
+    let mut delimiters = Vec::new();
+    let mut command = 0;
     let mut at = 0;
     while at < bytes.len() {
-        match (quote, bytes[at]) {
+        match (*quote, bytes[at]) {
             (None, b'#') if at == 0 || bytes[at - 1].is_ascii_whitespace() => break,
             (None | Some(b'"'), b'\\') => at += 1,
-            (None, mark @ (b'\'' | b'"')) => quote = Some(mark),
-            (Some(open), mark) if open == mark => quote = None,
+            (None, mark @ (b'\'' | b'"')) => *quote = Some(mark),
+            (Some(open), mark) if open == mark => *quote = None,
+            (None, b';' | b'|' | b'&') => command = at + 1,
             (None, b'<') if line[at..].starts_with("<<<") => at += 2,
             (None, b'<') if line[at..].starts_with("<<") => {
                 let Some((delimiter, end)) = delimiter(line, at + 2) else {
                     at += 2;
                     continue;
                 };
-                found.push(delimiter);
+                delimiters.push(delimiter);
                 at = end;
                 continue;
             }
@@ -125,7 +134,10 @@ fn delimiters(line: &str) -> Vec<Delimiter<'_>> {
             at += 1;
         }
     }
-    found
+    Scan {
+        delimiters,
+        last_command: &line[command..],
+    }
 }
 
 /// The delimiter at `at`, after `<<`, and where it ends.
@@ -187,7 +199,8 @@ mod tests {
             ("é<<E", vec![("E", false)]),
             ("\\", vec![]),
         ] {
-            let found: Vec<_> = delimiters(line)
+            let found: Vec<_> = scan(line, &mut None)
+                .delimiters
                 .into_iter()
                 .map(|found| (found.word, found.tabs))
                 .collect();
