@@ -9,7 +9,7 @@ use super::host_env::HostEnvironment;
 use super::keys::{self, Names, Type};
 use super::mini_files::{self, OfMini};
 use super::node::{Content, Node};
-use super::{presets, toml_file, version_1, yaml_file};
+use super::{presets, toml_file, yaml_file};
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +36,6 @@ pub(super) enum Named {
         format: Format,
         node: Node,
         warnings: Vec<String>,
-        /// A remark, if it is of mini-swe-agent 1.
-        of_version_1: Option<String>,
     },
     Preset {
         name: String,
@@ -213,10 +211,6 @@ fn read(
         Format::Toml => (toml_file::parse(shown, &text)?, Vec::new()),
         Format::Yaml => yaml_file::parse(shown, &text)?,
     };
-    let moved = match format {
-        Format::Toml => None,
-        Format::Yaml => version_1::translate(&mut node),
-    };
     let folder = env.cwd().join(path.parent().unwrap_or(Path::new("")));
     anchor(&mut Vec::new(), &mut node, &folder, env);
     Ok(Named::File {
@@ -224,7 +218,6 @@ fn read(
         format,
         node,
         warnings,
-        of_version_1: moved.map(|keys| version_1::notice(shown, &keys)),
     })
 }
 

@@ -18,6 +18,7 @@ use super::recorded::RecordedConfig;
 use super::redact;
 use super::set_by::Ledger;
 use super::spec::{self, Spec};
+use super::version_1::{self, OldTemplates};
 
 /// The sources of a configuration, as the command line gives them.
 #[derive(Clone, Debug, Default)]
@@ -71,7 +72,6 @@ impl Layers {
         let mut given = Vec::new();
         let mut notices = Vec::new();
         let mut displaced_by = None;
-        let mut is_of_version_1 = false;
         let specs = sources
             .configs
             .iter()
@@ -91,17 +91,39 @@ impl Layers {
                 Given::Named(Named::File {
                     path,
                     format: Format::Yaml,
-                    of_version_1,
                     ..
                 }) => {
                     displaced_by.get_or_insert_with(|| path.clone());
-                    is_of_version_1 |= of_version_1.is_some();
-                    notices.extend(of_version_1.clone());
                 }
                 Given::Named(Named::Preset { notice, .. }) => notices.extend(notice.clone()),
                 _ => {}
             }
             given.push(item);
+        }
+        let mut texts = OldTemplates::default();
+        let recorded_1 = sources.recorded.as_ref();
+        let recorded_1 = recorded_1.and_then(|it| it.of_version_1(&mut texts));
+        let is_of_version_1 = given.iter().any(|item| {
+            matches!(item, Given::Named(Named::File { format: Format::Yaml, node, .. })
+                if version_1::moved_keys(node).is_some())
+        });
+        for item in &mut given {
+            match item {
+                Given::Named(Named::File {
+                    path,
+                    format: Format::Yaml,
+                    node,
+                    ..
+                }) => {
+                    let moved = version_1::translate(node, &mut texts);
+                    notices.extend(moved.map(|moved| version_1::notice(path, &moved)));
+                }
+                // An assignment has the keys of the files beside it.
+                Given::Set(node) if is_of_version_1 || recorded_1.is_some() => {
+                    version_1::translate(node, &mut texts);
+                }
+                _ => {}
+            }
         }
         let mut builder = Builder {
             mini: displaced_by.is_some() || sources.recorded.as_ref().is_some_and(|it| it.mini),
@@ -124,7 +146,7 @@ impl Layers {
             builder.preset(presets::MINI_1);
         }
         match &sources.recorded {
-            Some(recorded) => builder.recorded(recorded),
+            Some(recorded) => builder.recorded(recorded, recorded_1.as_ref()),
             None => builder.environment(env)?,
         }
         // `-c default` as the first `-c` names the preset that is there already; later it means
@@ -320,15 +342,14 @@ impl Builder {
         self.layer(format!("preset {name}"), presets::tree(name), false);
     }
 
-    fn recorded(&mut self, recorded: &RecordedConfig) {
+    fn recorded(&mut self, recorded: &RecordedConfig, of_version_1: Option<&RecordedConfig>) {
         if !recorded.mini {
             self.preset(presets::DEFAULT);
         }
-        let of_version_1 = recorded.of_version_1();
         if of_version_1.is_some() {
             self.preset(presets::MINI_1);
         }
-        let recorded = of_version_1.as_ref().unwrap_or(recorded);
+        let recorded = of_version_1.unwrap_or(recorded);
         let below = Layers::of_presets(self.merged.clone(), self.mini).complete();
         let layer = recorded.layer(&below);
         let name = recorded.journal.clone();

@@ -14,7 +14,7 @@ use super::node::{Content, Node};
 use super::origin::Origin;
 use super::secret_name::MARK;
 use super::set_by::ADDRESSES;
-use super::version_1;
+use super::version_1::{self, OldTemplates};
 
 /// Keys for which a set value has another effect than an equal default: these are always in the
 /// layer.
@@ -82,9 +82,9 @@ impl RecordedConfig {
     }
 
     /// The same config with the keys of version 2, if it is of mini-swe-agent 1.
-    pub(super) fn of_version_1(&self) -> Option<Self> {
+    pub(super) fn of_version_1(&self, texts: &mut OldTemplates) -> Option<Self> {
         let mut node = Node::uniform(self.config.clone(), &self.origin());
-        let is_of_version_1 = self.mini && version_1::translate(&mut node).is_some();
+        let is_of_version_1 = self.mini && version_1::translate(&mut node, texts).is_some();
         is_of_version_1.then(|| Self {
             config: node.to_value(),
             ..self.clone()

@@ -49,23 +49,30 @@ pub(super) fn observation(template: &str, timeout: &str) -> String {
     )
 }
 
-/// Gives the keys of a config of version 1 their places of version 2. Returns the keys that were moved, or
-/// none if it is of another version.
-pub(super) fn translate(node: &mut Node) -> Option<Vec<&'static str>> {
+/// The two templates of version 1 that are one now, as far as configs have given them.
+#[derive(Debug, Default)]
+pub(super) struct OldTemplates {
+    observation: Option<String>,
+    timeout: Option<String>,
+}
+
+/// The keys of a config of version 1 that have other places now; none if it is of another version.
+pub(super) fn moved_keys(node: &Node) -> Option<Vec<&'static str>> {
     let has = |section: &str, key: &str| node.get(&[section, key]).is_some();
     if OF_VERSION_2.iter().any(|key| has("model", key)) || is_textbased(node) {
         return None;
     }
-    let named: Vec<&str> = MOVED
-        .iter()
-        .map(|(key, _)| *key)
-        .filter(|key| has("agent", key))
-        .collect();
-    if named.is_empty() && !has_fences(node) {
-        return None;
-    }
+    let keys = MOVED.iter().map(|(key, _)| *key);
+    let named: Vec<&str> = keys.filter(|key| has("agent", key)).collect();
+    (!named.is_empty() || has_fences(node)).then_some(named)
+}
+
+/// Gives the keys of a config of version 1 their places of version 2; `texts` has the templates of the configs
+/// before it. Returns the keys that were moved, or none if it is of another version.
+pub(super) fn translate(node: &mut Node, texts: &mut OldTemplates) -> Option<Vec<&'static str>> {
+    let named = moved_keys(node)?;
     let mut origin = node.origin.clone();
-    let mut texts = [None, None];
+    let mut gives_one = false;
     for (key, target) in MOVED {
         let Some(moved) = node.get(&["agent", key]).cloned() else {
             continue;
@@ -78,20 +85,22 @@ pub(super) fn translate(node: &mut Node) -> Option<Vec<&'static str>> {
         match (key, target, text) {
             ("action_observation_template", _, Some(text)) => {
                 origin = moved.origin;
-                texts[0] = Some(text);
+                texts.observation = Some(text);
+                gives_one = true;
             }
-            ("timeout_template", _, text) => texts[1] = text,
+            ("timeout_template", _, Some(text)) => {
+                texts.timeout = Some(text);
+                gives_one = true;
+            }
             // A value of a wrong type is reported under its present name.
             (_, Some(target), _) => node.merge(below("model", target, moved)),
             (_, None, _) => {}
         }
     }
-    if let [observed, timeout] = &texts
-        && (observed.is_some() || timeout.is_some())
-    {
+    if gives_one {
         let template = observation(
-            observed.as_deref().unwrap_or(OBSERVATION),
-            timeout.as_deref().unwrap_or(TIMEOUT),
+            texts.observation.as_deref().unwrap_or(OBSERVATION),
+            texts.timeout.as_deref().unwrap_or(TIMEOUT),
         );
         let path = ["model", "observation_template"];
         node.merge(Node::nested(&path, template.into(), &origin));
@@ -283,6 +292,49 @@ mod tests {
             .resolve(&["m.yaml", "pipeline.parser=toolcall"])
             .unwrap();
         assert_eq!(config.pipeline.parser, "toolcall");
+    }
+
+    #[test]
+    fn both_templates_of_an_observation_are_kept_wherever_they_are_given() {
+        let saw = format!("{TEMPLATES}  action_observation_template: saw\n");
+        let late = "agent:\n  timeout_template: late\n";
+        let env = Memory::new()
+            .file("/work/m.yaml", &saw)
+            .file("/work/n.yaml", late)
+            .file("/work/plain.yaml", "agent:\n  step_limit: 3\n");
+        for (configs, observed, timeout) in [
+            (&["m.yaml", "n.yaml"][..], "saw", "late"),
+            (&["n.yaml", "m.yaml"], "saw", "late"),
+            (&["m.yaml", "plain.yaml", "n.yaml"], "saw", "late"),
+            (&["m.yaml", "agent.timeout_template=late"], "saw", "late"),
+            (&["agent.timeout_template=late", "m.yaml"], "saw", "late"),
+            (
+                &["n.yaml", "m.yaml", "agent.action_observation_template=seen"],
+                "seen",
+                "late",
+            ),
+            (
+                &["m.yaml", "agent.action_observation_template=seen"],
+                "seen",
+                TIMEOUT,
+            ),
+            (
+                &["m.yaml", "n.yaml", "model.observation_template=new"],
+                "new",
+                "",
+            ),
+        ] {
+            let layers = env.load(configs).unwrap();
+            assert_eq!(layers.warnings(), Vec::<String>::new(), "{configs:?}");
+            let template = layers.resolve().unwrap().model.observation_template;
+            let expected = match timeout {
+                "" => observed.to_owned(),
+                timeout => observation(observed, timeout),
+            };
+            assert_eq!(template, Some(expected), "{configs:?}");
+        }
+        let config = env.resolve(&["m.yaml", "agent.action_regex=x"]).unwrap();
+        assert_eq!(config.model.action_regex.as_deref(), Some("x"));
     }
 
     #[test]
