@@ -32,7 +32,8 @@ pub fn words(known: &Known, number: usize, value: &Value, compat: bool) -> Resul
     match argument.kind.as_str() {
         "array" => {
             let items = list(argument, value)?;
-            let words: Vec<_> = items.iter().map(|item| word(&plain(item))).collect();
+            let words = items.iter().map(|item| Ok(word(&python(item)?)));
+            let words = words.collect::<Result<Vec<_>, Fault>>()?;
             match &format.shape {
                 Shape::Plain { before, after } => Ok(format!("{before}{}{after}", words.join(" "))),
                 Shape::Join {
@@ -86,6 +87,16 @@ pub fn plain(value: &Value) -> String {
         Value::Bool(true) => "True".to_owned(),
         Value::Bool(false) => "False".to_owned(),
         other => other.to_string(),
+    }
+}
+
+/// An item of a list as a text: lists and maps in it as Python writes them.
+fn python(item: &Value) -> Result<String, Fault> {
+    match item {
+        Value::Array(_) | Value::Object(_) => {
+            host::render("{{ value }}", &json!({ "value": item })).map_err(Fault::Plugin)
+        }
+        scalar => Ok(plain(scalar)),
     }
 }
 

@@ -247,6 +247,12 @@ fn tool_calls() {
             ran("odd   'a b' '$x' 1 null"),
             Some(ran(r#"odd   ['a b', '$x', 1, None]"#)),
         ),
+        (
+            "odd",
+            r#"{"files":[true,[false]]}"#,
+            ran("odd   True '[False]'"),
+            Some(ran("odd   [True, [False]]")),
+        ),
     ] {
         for compat in [false, true] {
             let mut reply = reply_calls(&[("call_1", name, arguments)]);
