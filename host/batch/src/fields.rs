@@ -159,13 +159,17 @@ impl FieldTemplates {
     }
 }
 
-/// Whether a repository is a URL, or a place on another machine as ssh writes it (`git@HOST:PATH`).
+/// Whether a repository is a URL of another machine, or a place there as ssh writes it (`git@HOST:PATH`). `file://` is a place
+/// here, and `NAME::` names a program.
 fn is_elsewhere(repo: &str) -> bool {
     let repo = repo.trim();
-    let host = repo.split_once(':').map(|(host, _)| host);
-    let is_host = host.is_some_and(|host| !host.is_empty() && !host.contains('/'));
+    let Some((host, rest)) = repo.split_once(':') else {
+        return false;
+    };
+    let is_host = !host.is_empty() && !host.contains('/') && !rest.starts_with(':');
     // Of two readings git takes the path that exists.
-    is_host && (repo.contains("://") || !std::path::Path::new(repo).exists())
+    let is_path = || !rest.starts_with("//") && std::path::Path::new(repo).exists();
+    is_host && !host.eq_ignore_ascii_case("file") && !is_path()
 }
 
 /// Whether an image is a file or a folder of this machine: what singularity and bubblewrap take.
@@ -334,6 +338,7 @@ mod tests {
         for (template, value) in [
             ("{{ repo }}", "https://host/a"),
             ("{{ repo }}", "git@host:a/b"),
+            ("{{ repo }}", "ssh://[::1]/a"),
             ("https://host/{{ repo }}", "a/b"),
             ("/data/{{ repo }}", "a/b"),
             ("./{{ repo }}", "a"),
@@ -345,6 +350,9 @@ mod tests {
             repo(template, value).unwrap_or_else(|error| panic!("{template} {value}: {error}"));
         }
         for (template, value) in [
+            ("{{ repo }}", "file:///etc"),
+            ("{{ repo }}", " FILE:///etc"),
+            ("{{ repo }}", "ext::sh -c x"),
             ("{{ repo }}", "/etc"),
             ("{{ repo }}", " /etc"),
             ("{{ repo }}", "~/.ssh"),

@@ -69,10 +69,11 @@ END
     archive "$(tail -n 1 "$own/said")"
     return
   fi
-  diff --no-renames --name-only -z --diff-filter=AMT "$base" "$tree" -- :/ "$@" | turned >"$own/names"
+  diff --no-renames --name-only -z --diff-filter=AMT "$base" "$tree" -- :/ "$@" | lined >"$own/names"
   is_text "$own/patch" || as_text "$@"
   cat "$own/patch" >>"$s/patch"
   [ "$where" != . ] || unkept
+  hidden
   compare "$@"
 }
 # Makes `$tree` that of `$base` with the files that have changed since the start, without the other changes of the set-up.
@@ -87,16 +88,18 @@ only() {
 } 2>/dev/null
 # A patch is kept as text: that of a file that is not UTF-8 becomes a binary one.
 as_text() {
-  diff --no-renames --name-only -z "$base" "$tree" -- :/ "$@" | turned >"$own/all"
+  diff --no-renames --name-only -z "$base" "$tree" -- :/ "$@" | lined >"$own/all"
   : >"$own/patch"
   : >"$own/binary"
-  while IFS= read -r file; do
+  while IFS= read -r line; do
+    name "$line"
     diff --no-renames "$base" "$tree" -- ":(top,literal)$file" >"$own/one"
-    if is_text "$own/one"; then cat "$own/one" >>"$own/patch"; else printf '%s\n' "$file" >>"$own/binary"; fi
+    if is_text "$own/one"; then cat "$own/one" >>"$own/patch"; else printf '%s\n' "$line" >>"$own/binary"; fi
   done <"$own/all"
   cp "$own/info/attributes" "$own/attributes" 2>/dev/null || : >"$own/attributes"
   printf '\n* -diff\n' >>"$own/info/attributes"
-  while IFS= read -r file; do
+  while IFS= read -r line; do
+    name "$line"
     diff --no-renames "$base" "$tree" -- ":(top,literal)$file" >>"$own/patch"
   done <"$own/binary"
   cp "$own/attributes" "$own/info/attributes"
@@ -107,27 +110,29 @@ compare() {
   named 'these files had changes before the run, which are in the patch' "$own/before"
   if [ -f "$own/asked" ]; then
     mv "$own/asked" "$own/info/attributes"
-    turned <"$own/names" | g check-attr -z --stdin text eol crlf ident working-tree-encoding 2>/dev/null | turned | awk 'NR % 3 == 1 { name = $0 } NR % 3 == 0 && $0 != "unspecified" && $0 != "unset" && !seen[name]++ { print name }' >"$own/raw"
+    zeroed <"$own/names" | g check-attr -z --stdin text eol crlf ident working-tree-encoding 2>/dev/null | lined | awk 'NR % 3 == 1 { name = $0 } NR % 3 == 0 && $0 != "unspecified" && $0 != "unset" && !seen[name]++ { print name }' >"$own/raw"
     named 'a conversion that `.gitattributes` asks for fails, so that the patch has what is on the disk of these files' "$own/raw"
     printf '\n* -text -crlf -eol -ident -working-tree-encoding\n' >>"$own/info/attributes"
   fi
   [ ! -s "$own/outside" ] || grep -xF -f "$own/outside" "$own/names" >"$own/sparse"
   named 'git was told to skip these files (a sparse checkout): the patch applies where they are checked out' "$own/sparse"
-  diff --no-renames --name-only -z --diff-filter=D "$base" "$tree" -- :/ "$@" | turned | while IFS= read -r file; do
-    [ ! -f "$file" ] && [ ! -L "$file" ] || printf '%s\n' "$prefix$file"
+  diff --no-renames --name-only -z --diff-filter=D "$base" "$tree" -- :/ "$@" | lined | there | while IFS= read -r line; do
+    name "$line"
+    [ -d "$file" ] && [ ! -L "$file" ] || printf '%s\n' "$prefix$line"
   done >"$own/kept"
   named 'the patch removes these files from the repository, and they are still on the disk' "$own/kept"
-  turned <"$own/names" | g check-attr -z --stdin filter 2>/dev/null | turned | awk 'NR % 3 == 1 { name = $0 } NR % 3 == 0 && $0 != "unspecified" && $0 != "unset" { print name }' >"$own/filtered"
+  zeroed <"$own/names" | g check-attr -z --stdin filter 2>/dev/null | lined | awk 'NR % 3 == 1 { name = $0 } NR % 3 == 0 && $0 != "unspecified" && $0 != "unset" { print name }' >"$own/filtered"
   named 'these files have a filter in `.gitattributes`, which was not run: the patch has what is on the disk' "$own/filtered"
-  turned <"$own/names" | g checkout-index -z --stdin -f -q --prefix="$own/files/" 2>/dev/null
-  while IFS= read -r file; do
-    [ -L "$file" ] || cmp -s "$file" "$own/files/$file" || printf '%s\n' "$prefix$file"
+  zeroed <"$own/names" | g checkout-index -z --stdin -f -q --prefix="$own/files/" 2>/dev/null
+  while IFS= read -r line; do
+    name "$line"
+    [ -L "$file" ] || cmp -s "./$file" "$own/files/$file" || printf '%s\n' "$prefix$line"
   done <"$own/names" >"$own/differ"
   named 'a conversion that `.gitattributes` or `core.autocrlf` asks for makes the bytes of these files others when the patch is applied' "$own/differ"
 }
 # The files that have changed, if there can be no diff.
 archive() {
-  g ls-files -z --modified --others --exclude-standard 2>/dev/null | turned | sed '/\/$/d' | there | while IFS= read -r file; do
+  g ls-files -z --modified --others --exclude-standard 2>/dev/null | lined | sed '/\/$/d' | there | while IFS= read -r file; do
     printf '%s\n' "$prefix$file"
   done >>"$s/files"
   note "\`$where\`: git can make no diff ($1), so the files that have changed are kept as an archive"
@@ -142,9 +147,36 @@ keep_all() {
   find . -name .git -prune -o \( -type f -o -type l \) -print >>"$s/files"
   note 'all files are kept as an archive'
 }
+# What the folder of a submodule has that is new, if there is no repository for it that can be read.
+bare_folder() {
+  set -- "./$1"
+  [ ! -f "$s/then" ] || set -- "$1" -newer "$s/then"
+  folder=$1
+  shift
+  (cd "$root" && find "$folder" -name .git -prune -o \( -type f -o -type l \) "$@" -print) 2>/dev/null | head -n 5001 >"$s/bare"
+  [ -s "$s/bare" ] || return
+  if [ "$(wc -l <"$s/bare")" -gt 5000 ] || [ "$(du -sk "$root/$folder" | cut -f 1)" -gt 51200 ]; then
+    note "\`${folder#./}\` is a submodule without a repository, and has too many files to keep those that have changed"
+  else
+    cat "$s/bare" >>"$s/files"
+    note "\`${folder#./}\` is a submodule without a repository: the files in it that have changed are kept as an archive"
+  fi
+}
+# New files that git ignores only because of rules that were changed since the start.
+hidden() {
+  { grep -e '\(^\|/\)\.gitignore$' "$own/names"
+    [ -z "$(find "$c/info/exclude" -newer "$s/then" 2>/dev/null)" ] || printf '%s\n' "$own/info/exclude"; } >"$own/rules"
+  [ -s "$own/rules" ] && [ -f "$s/then" ] || return
+  g ls-files -z --others --ignored --exclude-standard --directory 2>/dev/null | g check-ignore -z -v --stdin 2>/dev/null | lined |
+    awk 'NR % 4 == 1 { source = $0 } NR % 4 == 0 { print source; print }' | while IFS= read -r source && IFS= read -r line; do
+    name "$line"
+    grep -qxF -e "$source" "$own/rules" && [ -n "$(find "./$file" -prune -newer "$s/then" 2>/dev/null)" ] && printf '%s\n' "$prefix$line"
+  done >"$own/hidden"
+  named 'a rule for ignored files was changed during the run, so these are not in the patch' "$own/hidden"
+}
 # What git can't keep at all.
 unkept() {
-  [ -n "$time" ] && touch -d "@$time" "$s/then" 2>/dev/null || return
+  [ -f "$s/then" ] || return
   find . -name .git -prune -o \( -type p -o -type s -o -type b -o -type c -o -type d -empty \) -newer "$s/then" -print 2>/dev/null | sed 's,^\./,,; /^\.$/d' >"$s/odd"
   g check-ignore --stdin <"$s/odd" 2>/dev/null >"$s/ignored"
   [ -s "$s/ignored" ] || echo / >"$s/ignored"
@@ -158,9 +190,10 @@ saved() {
   done <"$s/bases" >"$s/gone"
   named 'these are no repositories any more: what happened to their files is not in the patch' "$s/gone"
   if [ -s "$s/files" ]; then
-    while IFS= read -r file; do
+    while IFS= read -r line; do
+      name "$line"
       case $file in */*) mkdir -p "$s/kept/${file%/*}" ;; *) mkdir -p "$s/kept" ;; esac
-      cp -P "$file" "$s/kept/$file" 2>/dev/null
+      cp -P "./$file" "$s/kept/$file" 2>/dev/null
     done <"$s/files"
     if tar -czf "$s/archive" -C "$s/kept" . 2>/dev/null && base64 <"$s/archive" >"$s/base64" 2>/dev/null && [ -s "$s/base64" ]; then
       echo '@mswea archive' >>"$s/notes"
@@ -176,7 +209,7 @@ saved() {
 # Prints the changes since the last commit for a person, and the names of new files.
 show() {
   prepare
-  g ls-files -z --others --exclude-standard | turned | sed 's,/$,,' >"$own/new"
+  g ls-files -z --others --exclude-standard | lined | sed 's,/$,,' >"$own/new"
   g add --update --ignore-errors >/dev/null 2>&1
   no_links 2>/dev/null
   tree=$(g write-tree --missing-ok 2>/dev/null) && diff "${head:-$(g hash-object -t tree /dev/null)}" "$tree"

@@ -165,8 +165,9 @@ pub fn changes(folder: &str, start: Option<&StartState>, since: Since) -> String
     };
     let mut known = String::new();
     if let Some(start) = start {
-        let time = start.time.map_or_else(String::new, |time| time.to_string());
-        known.push_str(&format!("time={time}\n"));
+        if let Some(time) = start.time {
+            known.push_str(&format!("touch -d @{time} \"$s/then\" 2>/dev/null\n"));
+        }
         if let Some(changed) = &start.changed {
             known.push_str("named=1\n");
             for name in changed {

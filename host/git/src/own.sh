@@ -5,14 +5,20 @@ set +Ceufvx
 for name in $(env | sed -n 's/^\(GIT_[A-Za-z0-9_]*\)=.*/\1/p'); do
   [ "$name" = GIT_EXEC_PATH ] || unset "$name"
 done
-tab=$(printf '\t') at=0 own=/dev/null top=/ excludes= crlf=false eol= head= time= named=
+tab=$(printf '\t') one=$(printf '\001') at=0 own=/dev/null top=/ excludes= crlf=false eol= head= named=
 has_git() { command -v git >/dev/null 2>&1; }
-# Names that end with a zero byte as lines, and back: a newline in a name is a zero byte in between.
-turned() { tr '\n\000' '\000\n'; }
+# Names that end with a zero byte as lines, and back: a newline in a name is a byte of the value 1 in between.
+lined() { tr '\n\000' '\001\n'; }
+zeroed() { tr '\n\001' '\000\n'; }
+# Makes `$file` the name in the line $1.
+name() {
+  file=$1
+  case $file in *"$one"*) file=$(printf '%s.' "$file" | zeroed | tr '\000' '\n') file=${file%.} ;; esac
+}
 note() { printf '@mswea note %s\n' "$*" >>"$s/notes"; }
 # The names in the file $2, for a note that begins with $1.
 named() {
-  [ ! -s "$2" ] || note "$1: $(LC_ALL=C awk 'NR <= 5 { printf "%s`%s`", (NR > 1 ? ", " : ""), $0 } END { if (NR > 5) printf " and %d more", NR - 5 }' "$2")"
+  [ ! -s "$2" ] || note "$1: $(LC_ALL=C awk 'NR <= 5 { gsub("\001", "\\n"); printf "%s`%s`", (NR > 1 ? ", " : ""), $0 } END { if (NR > 5) printf " and %d more", NR - 5 }' "$2")"
 }
 # git with a repository folder, settings and hooks of this script's own.
 g() {
@@ -90,27 +96,35 @@ put_index() { [ ! -f "$own/index" ] || { cp "$own/index" "$d/index.mswea" && mv 
 put_head() { (cd / && command git --git-dir="$d" -c core.hooksPath=/dev/null -c core.fsmonitor=false update-ref --no-deref HEAD "$1"); }
 # Runs $1 for the work tree at `$root` and for those inside, with the further arguments. `$where` is the place of each.
 each() {
-  what=$1 line=0
+  what=$1 count=0
   shift
   echo . >"$s/queue"
-  while line=$((line + 1)) && where=$(sed -n "${line}p" "$s/queue") && [ -n "$where" ]; do
+  while count=$((count + 1)) && where=$(sed -n "${count}p" "$s/queue") && [ -n "$where" ]; do
     case $where in .) prefix= folder=$root ;; *) prefix=$where/ folder=$root/$where ;; esac
-    if [ "$line" -gt 200 ]; then
+    if [ "$count" -gt 200 ]; then
       note "more than 200 repositories are inside of each other: those from \`$where\` on are left out"
       break
     fi
-    enter "$folder" && cd "$top" || continue
+    if ! enter "$folder" || ! cd "$top"; then
+      [ "$what" != changes ] || bare_folder "$where"
+      continue
+    fi
     : >"$own/inside"
     $what "$@"
     while IFS= read -r inside; do
-      [ ! -e "$folder/$inside/.git" ] || printf '%s\n' "$prefix$inside" >>"$s/queue"
+      if [ -e "$folder/$inside/.git" ]; then
+        printf '%s\n' "$prefix$inside" >>"$s/queue"
+      elif [ "$what" = changes ] && grep -qxF -e "$inside" "$own/links"; then
+        bare_folder "$prefix$inside"
+      fi
     done <"$own/inside"
   done
 }
 # Those of the named files that are on the disk.
 there() {
-  while IFS= read -r file; do
-    { [ ! -e "$file" ] && [ ! -L "$file" ]; } || printf '%s\n' "$file"
+  while IFS= read -r line; do
+    name "$line"
+    { [ ! -e "$file" ] && [ ! -L "$file" ]; } || printf '%s\n' "$line"
   done
 }
 no_links() { g ls-files -s | sed -n 's/^160000 /0 /p' | g update-index --index-info; }
@@ -123,15 +137,15 @@ weight() {
 prepare() {
   g ls-files >/dev/null 2>&1 || rm -f "$own/index"
   [ -f "$own/index" ] || [ -z "$head" ] || g read-tree "$head" >/dev/null 2>&1
-  g ls-files -z -v | turned | LC_ALL=C sed -n '/^[a-zS] /p' >"$own/flagged"
+  g ls-files -z -v | lined | LC_ALL=C sed -n '/^[a-zS] /p' >"$own/flagged"
   if [ -s "$own/flagged" ]; then
-    LC_ALL=C sed -n 's/^[a-z] //p' "$own/flagged" | turned | g update-index -z --no-assume-unchanged --stdin
+    LC_ALL=C sed -n 's/^[a-z] //p' "$own/flagged" | zeroed | g update-index -z --no-assume-unchanged --stdin
     LC_ALL=C sed -n 's/^[sS] //p' "$own/flagged" | there >"$own/outside"
-    turned <"$own/outside" | g update-index -z --no-skip-worktree --stdin
+    zeroed <"$own/outside" | g update-index -z --no-skip-worktree --stdin
   fi
-  g ls-files -z -s | turned | sed -n "s/^160000 [^$tab]*$tab//p" >"$own/links"
+  g ls-files -z -s | lined | sed -n "s/^160000 [^$tab]*$tab//p" >"$own/links"
   no_links
-  { cat "$own/links"; g ls-files -z --others --exclude-standard | turned | sed -n 's,/$,,p'; } | sort -u >"$own/inside"
+  { cat "$own/links"; g ls-files -z --others --exclude-standard | lined | sed -n 's,/$,,p'; } | sort -u >"$own/inside"
 } 2>/dev/null
 # Adds all files to the index, but does not look into repositories inside.
 add_all() {
@@ -149,8 +163,9 @@ take() {
     printf '\n* -text -crlf -eol -ident -working-tree-encoding\n' >>"$own/info/attributes"
     add_all
     if [ $? -gt 1 ]; then
-      g ls-files -z --modified --deleted --others --exclude-standard 2>/dev/null | turned | sed '/\/$/d' | head -n 1000 | sort -u | while IFS= read -r file; do
-        g update-index --add --remove -- "$file" 2>/dev/null || printf '%s\n' "$prefix$file"
+      g ls-files -z --modified --deleted --others --exclude-standard 2>/dev/null | lined | sed '/\/$/d' | head -n 1000 | sort -u | while IFS= read -r line; do
+        name "$line"
+        g update-index --add --remove -- "$file" 2>/dev/null || printf '%s\n' "$prefix$line"
       done >"$own/unread"
       named 'these files can not be read, and are left out' "$own/unread"
     fi

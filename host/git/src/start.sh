@@ -8,7 +8,7 @@ start() {
   case $1 in
   names)
     { g ls-files -z --modified --others --exclude-standard; [ -z "$head" ] || g diff --cached --name-only -z --ignore-submodules=all "$head"; } 2>/dev/null |
-      turned | sed -n '/[^/]$/p' | sort -u | head -n 50 | while IFS= read -r file; do
+      lined | sed -n '/[^/]$/p' | sort -u | head -n 50 | while IFS= read -r file; do
       printf '@mswea changed %s\n' "$prefix$file"
     done
     ;;

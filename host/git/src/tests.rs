@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
@@ -36,7 +38,9 @@ mkdir in; cp -r .git in/.git; echo i >in/i; rm -f ../ran-*
 "#;
 
 /// Name, preparation, change, outcome. The repository has a commit with the file `a.txt` of three lines.
-const CASES: &[(&str, &str, &str, Outcome)] = &[
+type Case = (&'static str, &'static str, &'static str, Outcome);
+
+const CASES: &[Case] = &[
     (
         "plain",
         "",
@@ -146,6 +150,24 @@ const CASES: &[(&str, &str, &str, Outcome)] = &[
         Same,
     ),
     (
+        "a submodule whose repository is missing",
+        "SUBMODULE; rm -r .git/modules/sub; sleep 2",
+        "echo t >>sub/s.txt; echo n >sub/new",
+        Named(&["`sub` is a submodule without a repository", "archive"]),
+    ),
+    (
+        "a submodule that is not checked out",
+        "SUBMODULE; git submodule --quiet deinit -f sub",
+        "mkdir -p sub; echo n >sub/new",
+        Named(&["`sub` is a submodule without a repository", "archive"]),
+    ),
+    (
+        "a submodule without a repository that stays",
+        "SUBMODULE; rm -r .git/modules/sub; sleep 2",
+        "echo t >>a.txt",
+        Same,
+    ),
+    (
         "a new repository inside",
         "",
         "mkdir in; cd in; git init -q .; echo i >i.txt; mkdir -p deep/er; git init -q deep/er; echo x >deep/er/x",
@@ -168,6 +190,23 @@ const CASES: &[(&str, &str, &str, Outcome)] = &[
         "printf 'caf\\351\\n' >l.txt; git add -A; git commit -qm l",
         "echo t >>a.txt; printf 'caf\\351 cr\\350me\\n' >l.txt; printf 'ml\\303\\244t\\n' >u.txt; printf '\\351' >one; mv a.txt b.txt; printf '*.d diff\\n' >.gitattributes; printf '\\377\\000\\n' >x.d",
         Same,
+    ),
+    (
+        "odd names, and bytes that are no UTF-8",
+        "printf 'caf\\351\\n' >l.txt; git add -A; git commit -qm l",
+        "printf 'x\\351' >l.txt; echo w >\"$(printf 'n\\nl')\"; mkdir -p -- '-d/ x'; echo v >'-d/ x/:(top)y'; printf '\\351' >-b; printf '\\351' >\"$(printf 'b\\nl')\"",
+        Same,
+    ),
+    (
+        "files that a new rule ignores",
+        "echo '*.tmp' >.gitignore; git add .; git commit -qm i",
+        "echo '*.log' >>.gitignore; echo l >out.log; mkdir d; echo m >d/m.log; echo t >t.tmp; echo '*.sec' >>.git/info/exclude; echo s >s.sec",
+        Named(&[
+            "a rule for ignored files was changed during the run",
+            "`d/m.log`",
+            "`out.log`",
+            "`s.sec`",
+        ]),
     ),
     (
         "binary files",
@@ -303,7 +342,7 @@ const CASES: &[(&str, &str, &str, Outcome)] = &[
     ),
     (
         "excluded names",
-        "echo '*.log' >.git/info/exclude; echo l >x.log; git add -f x.log; git commit -qm l; echo n >n.log",
+        "echo '*.log' >.git/info/exclude; echo l >x.log; git add -f x.log; git commit -qm l; echo n >n.log; sleep 1",
         "echo m >>x.log; echo t >>a.txt",
         Same,
     ),
@@ -520,49 +559,65 @@ fn differing(before: &BTreeMap<String, Vec<u8>>, after: &BTreeMap<String, Vec<u8
 
 #[test]
 fn the_patch_brings_the_files_back_or_the_notes_name_what_differs() {
-    let mut wrong = Vec::new();
-    for (name, prepare, change, outcome) in CASES {
-        let place = Place::new();
-        place.sh(prepare);
-        place.sh("cp -a . ../fresh");
-        let text = place.sh(&start("", Keep::Names));
-        let begun = StartState::of(&text).unwrap_or_else(|| panic!("{name}: {text}"));
-        std::thread::sleep(std::time::Duration::from_millis(
-            if change.contains("mkfifo") { 1100 } else { 0 },
-        ));
-        place.sh(change);
-        let fingerprint = "find .git in/.git -type f 2>/dev/null | sort | xargs -d '\\n' cksum";
-        let before = place.sh(fingerprint);
-        let text = place.sh(&changes("", Some(&begun), Since::Files));
-        let saved = SavedChanges::of(&text).unwrap_or_else(|| panic!("{name}: {text}"));
-        if place.sh(fingerprint) != before {
-            wrong.push(format!("{name}: the repository was changed"));
+    let next = AtomicUsize::new(0);
+    let wrong = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(case) = CASES.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let found = examined(case);
+                    wrong.lock().unwrap().extend(found);
+                }
+            });
         }
-        let ran = place.sh("ls .. | grep ^ran-");
-        if !ran.is_empty() {
-            wrong.push(format!("{name}: programs of the repository ran: {ran}"));
-        }
-        std::fs::write(place.0.path().join("patch"), &saved.patch).unwrap();
-        let said = place.sh("chown -R $(id -u) ../fresh .; cd ../fresh; [ ! -s ../patch ] || git apply --whitespace=nowarn ../patch");
-        let differ = differing(&place.files("fresh"), &place.files("work"));
-        let notes = saved.notes.join("\n");
-        let is_right = match outcome {
-            Same => differ.is_empty() && notes.is_empty() && saved.archive.is_none(),
-            SameAnd(words) => differ.is_empty() && notes.contains(words),
-            Named(words) => !differ.is_empty() && words.iter().all(|words| notes.contains(words)),
-        };
-        if !is_right {
-            wrong.push(format!(
-                "{name}: {differ:?} differ; notes: {notes}; git: {said}\n{text}"
-            ));
-        }
-    }
+    });
+    let wrong = wrong.into_inner().unwrap();
     assert!(
         wrong.is_empty(),
         "{} cases:\n{}",
         wrong.len(),
         wrong.join("\n\n")
     );
+}
+
+/// What is wrong in a case.
+fn examined((name, prepare, change, outcome): &Case) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let place = Place::new();
+    place.sh(&prepare.replace("SUBMODULE", SUBMODULE));
+    place.sh("cp -a . ../fresh");
+    let text = place.sh(&start("", Keep::Names));
+    let begun = StartState::of(&text).unwrap_or_else(|| panic!("{name}: {text}"));
+    std::thread::sleep(std::time::Duration::from_millis(
+        if change.contains("mkfifo") { 1100 } else { 0 },
+    ));
+    place.sh(change);
+    let fingerprint = "find .git in/.git -type f 2>/dev/null | sort | xargs -d '\\n' cksum";
+    let before = place.sh(fingerprint);
+    let text = place.sh(&changes("", Some(&begun), Since::Files));
+    let saved = SavedChanges::of(&text).unwrap_or_else(|| panic!("{name}: {text}"));
+    if place.sh(fingerprint) != before {
+        wrong.push(format!("{name}: the repository was changed"));
+    }
+    let ran = place.sh("ls .. | grep ^ran-");
+    if !ran.is_empty() {
+        wrong.push(format!("{name}: programs of the repository ran: {ran}"));
+    }
+    std::fs::write(place.0.path().join("patch"), &saved.patch).unwrap();
+    let said = place.sh("chown -R $(id -u) ../fresh .; cd ../fresh; [ ! -s ../patch ] || git apply --whitespace=nowarn ../patch");
+    let differ = differing(&place.files("fresh"), &place.files("work"));
+    let notes = saved.notes.join("\n");
+    let is_right = match outcome {
+        Same => differ.is_empty() && notes.is_empty() && saved.archive.is_none(),
+        SameAnd(words) => differ.is_empty() && notes.contains(words),
+        Named(words) => !differ.is_empty() && words.iter().all(|words| notes.contains(words)),
+    };
+    if !is_right {
+        wrong.push(format!(
+            "{name}: {differ:?} differ; notes: {notes}; git: {said}\n{text}"
+        ));
+    }
+    wrong
 }
 
 #[test]

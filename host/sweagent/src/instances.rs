@@ -156,7 +156,7 @@ fn simple_instance(
     let commit = text("base_commit")?.unwrap_or("HEAD");
     if let Some(repo) = text("repo_name")?.filter(|repo| !repo.is_empty()) {
         let repo = match repo {
-            url if url.contains("github.com/") => {
+            url if is_github(url) => {
                 json!({"type": "github", "github_url": url, "base_commit": commit})
             }
             path if path.contains('/') => {
@@ -167,6 +167,17 @@ fn simple_instance(
         tree.merge(GivenTree::of_value(repo, at).below(&["env", "repo"]));
     }
     Ok(SweInstance { id, tree })
+}
+
+/// Whether a repository is one of GitHub. A path of this machine may have its name, too.
+fn is_github(url: &str) -> bool {
+    let host = match url.split_once("://") {
+        Some(("https" | "http" | "ssh" | "git", rest)) => rest,
+        _ => url,
+    };
+    let host = host.split('/').next().unwrap_or_default();
+    let host = host.rsplit('@').next().unwrap_or_default();
+    host.split(':').next() == Some("github.com")
 }
 
 /// Adds the image of the instance to the deployment, if deployments of this type have one.
@@ -304,6 +315,18 @@ mod tests {
             (
                 "https://github.com/o/r",
                 json!({"type": "github", "github_url": "https://github.com/o/r", "base_commit": "abc"}),
+            ),
+            (
+                "git@github.com:o/r",
+                json!({"type": "github", "github_url": "git@github.com:o/r", "base_commit": "abc"}),
+            ),
+            (
+                "file:///x/github.com/private",
+                json!({"type": "local", "path": "file:///x/github.com/private", "base_commit": "abc"}),
+            ),
+            (
+                "/x/github.com/private",
+                json!({"type": "local", "path": "/x/github.com/private", "base_commit": "abc"}),
             ),
             ("", Value::Null),
         ] {
