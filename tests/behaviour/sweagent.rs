@@ -344,6 +344,8 @@ fn a_batch_leaves_the_files_of_swe_agent_and_goes_on() {
         ("submit", json!({})),
         ("submit", json!({})),
         ("submit", json!({})),
+        ("submit", json!({})),
+        ("submit", json!({})),
     ]);
     let ids = ["o__r-1", "two", "o__r-3"];
     let lines = ids.map(|id| {
@@ -413,18 +415,33 @@ fn a_batch_leaves_the_files_of_swe_agent_and_goes_on() {
         statuses(),
         "instances_by_exit_status:\n  skipped (exit_command):\n  - two\n  skipped (submitted):\n  - o__r-1\n  - o__r-3\ntotal_cost: 0.0\n"
     );
+    // So is one whose trajectory says that it has not ended, as in SWE-agent.
+    for (instead, status) in [("\"early_exit\"", 5), ("null", 6)] {
+        let text = fs::read_to_string(file("o__r-3", "traj")).unwrap();
+        let text = text.replace(
+            "\"exit_status\": \"submitted\"",
+            &format!("\"exit_status\": {instead}"),
+        );
+        fs::write(file("o__r-3", "traj"), text).unwrap();
+        called(Host::after(&first), &[]).expect(0);
+        assert_eq!(server.served(), status);
+        assert_eq!(
+            read(&file("o__r-3", "traj"))["info"]["exit_status"],
+            "submitted"
+        );
+    }
     // One whose folder was removed is run again; of the others only with `--redo_existing`.
     fs::remove_dir_all(folder.join("two")).unwrap();
     let more = ["--num_workers=2", "--agent.model.temperature=0.0"];
     called(Host::after(&first), &more).expect(0);
-    assert_eq!(server.served(), 5);
+    assert_eq!(server.served(), 7);
     assert_eq!(
         read(&file("two", "traj"))["info"]["exit_status"],
         "submitted"
     );
     let more = ["--num_workers=2", "--redo_existing=true"];
     called(Host::after(&first), &more).expect(0);
-    assert_eq!(server.served(), 8);
+    assert_eq!(server.served(), 10);
     // One whose environment can't be made has no trajectory, and is tried again.
     let mut bad: Value = serde_json::from_str(&lines[0]).unwrap();
     bad["base_commit"] = "0123456".into();
@@ -452,7 +469,7 @@ fn a_batch_leaves_the_files_of_swe_agent_and_goes_on() {
     let refused = called(host, &more).expect(2);
     let words = "`--instances.filter` (`nothing`) has to match";
     assert!(refused.stderr.contains(words), "{}", refused.stderr);
-    assert_eq!(server.served(), 8);
+    assert_eq!(server.served(), 10);
 }
 
 #[test]
@@ -543,4 +560,62 @@ fn runs_in_the_repository_itself_can_be_repeated() {
         host = Host::after(&done);
     }
     assert!(!repo.join("../ran").exists());
+}
+
+#[test]
+fn a_batch_in_the_repository_itself_can_be_repeated() {
+    let turns = (0..4).flat_map(|_| {
+        [
+            Turn::tool_call("bash", json!({"command": "ls; echo two >>a.txt"})),
+            Turn::tool_call("submit", json!({})),
+        ]
+    });
+    let server = Server::start(Scenario::new(turns.collect::<Vec<_>>()));
+    let items = ["one", "two"].map(|id| {
+        json!({"problem_statement": {"type": "text", "text": "fix it", "id": id},
+            "env": {"deployment": {"type": "local"}, "repo": {"type": "local", "path": "."}}})
+    });
+    let mut host = Host::new()
+        .file("mine.yaml", CONFIG.replace("({{points}} points)", ""))
+        .file("tasks.json", json!(items).to_string())
+        .file("a.txt", "one\n");
+    let repo = host.dir();
+    for words in [
+        &["init", "-q"][..],
+        &["add", "a.txt"],
+        &["commit", "-qm", "first"],
+    ] {
+        crate::story::git(&repo, words);
+    }
+    for more in ["--redo_existing=false", "--redo_existing=true"] {
+        let of_agent = |word: &String| !word.starts_with("--problem") && !word.starts_with("--env");
+        let words = [
+            "sweagent",
+            "run-batch",
+            "--instances.type=expert_file",
+            "--instances.path=tasks.json",
+            more,
+        ];
+        let words = words.map(str::to_owned).into_iter();
+        let words = words.chain(run(&server, &[]).into_iter().skip(2).filter(of_agent));
+        let done = host
+            .env("SOME_KEY", "k")
+            .env("USER", "me")
+            .args(words)
+            .run()
+            .expect(0);
+        let folder = repo.join("trajectories/me/mine__openai--m__t-0.00__p-1.00__c-0.00___tasks");
+        for id in ["one", "two"] {
+            let made = read(&folder.join(id).join(format!("{id}.traj")));
+            let step = &made["trajectory"][0];
+            let seen = step["observation"].as_str().unwrap();
+            assert!(!seen.contains("trajectories"), "{seen}");
+            let patch = made["info"]["submission"].as_str().unwrap();
+            assert_eq!(patch.matches("diff --git").count(), 1, "{patch}");
+            let config = read(&folder.join(id).join(format!("{id}.config.yaml")));
+            assert_eq!(config["env"]["repo"]["path"], ".");
+        }
+        host = Host::after(&done);
+    }
+    assert_eq!(server.served(), 8);
 }

@@ -36,6 +36,8 @@ pub struct Redo {
     pub not_begun: bool,
     /// The instances with one of these exit statuses.
     pub statuses: Vec<String>,
+    /// The instances with one of these ids.
+    pub ids: Vec<String>,
 }
 
 impl Redo {
@@ -45,6 +47,7 @@ impl Redo {
             || self.failed && result.has_failed()
             || self.not_begun && !result.has_begun()
             || self.statuses.iter().any(is)
+            || self.ids.contains(&result.instance_id)
     }
 }
 

@@ -227,8 +227,34 @@ pub fn type_of(command: SweCommand, path: &str) -> Option<SweType> {
         .map(|(_, kind)| kind)
 }
 
+/// Another command that has the key.
+fn other_with(command: SweCommand, path: &str) -> Option<&'static str> {
+    let has = |other: &&(SweCommand, &str)| {
+        keys(other.0).any(|(name, kind)| match path.strip_prefix(name) {
+            Some(rest) => rest.is_empty() || kind == Map && rest.starts_with('.'),
+            None => false,
+        })
+    };
+    let commands = [
+        (SweCommand::Run, "run"),
+        (SweCommand::RunBatch, "run-batch"),
+        (SweCommand::RunReplay, "run-replay"),
+    ];
+    let mut others = commands.iter().filter(|(other, _)| *other != command);
+    others.find(has).map(|(_, name)| *name)
+}
+
 /// The remedy for an unknown key.
 pub fn suggestion(command: SweCommand, path: &str) -> String {
+    if let Some(other) = other_with(command, path) {
+        let here = match (command, path.strip_prefix("env.")) {
+            (SweCommand::RunBatch, Some(rest)) if rest.starts_with("deployment.") => {
+                format!("; here it is `instances.{rest}`")
+            }
+            _ => String::new(),
+        };
+        return format!("`{path}` is a key of `sweagent {other}`{here}");
+    }
     let names: Vec<&str> = keys(command).map(|(name, _)| name).collect();
     if let Some(near) = nearest(path, names.iter().copied()) {
         return format!("did you mean `{near}`?");
@@ -405,5 +431,54 @@ pub(crate) fn shortened(value: &Value) -> String {
     match text.char_indices().nth(40) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_another_command_is_called_so() {
+        for (command, key, part) in [
+            (
+                SweCommand::Run,
+                "instances.path",
+                "a key of `sweagent run-batch`",
+            ),
+            (
+                SweCommand::Run,
+                "instances.deployment.image",
+                "a key of `sweagent run-batch`",
+            ),
+            (
+                SweCommand::Run,
+                "traj_path",
+                "a key of `sweagent run-replay`",
+            ),
+            (
+                SweCommand::RunBatch,
+                "problem_statement.text",
+                "a key of `sweagent run`",
+            ),
+            (
+                SweCommand::RunBatch,
+                "env.deployment.image",
+                "here it is `instances.deployment.image`",
+            ),
+            (
+                SweCommand::RunReplay,
+                "agent.model.name",
+                "a key of `sweagent run`",
+            ),
+            (
+                SweCommand::Run,
+                "env.repo.pth",
+                "did you mean `env.repo.path`?",
+            ),
+        ] {
+            let hint = suggestion(command, key);
+            assert!(hint.contains(part), "{key}: {hint}");
+        }
     }
 }

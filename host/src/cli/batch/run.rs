@@ -196,8 +196,8 @@ pub(super) fn redo(args: &BatchRunArgs) -> Redo {
     Redo {
         existing: args.redo_existing,
         failed: args.retry_failed,
-        not_begun: false,
         statuses: args.redo_status.clone(),
+        ..Redo::default()
     }
 }
 

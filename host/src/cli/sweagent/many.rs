@@ -1,6 +1,6 @@
 //! `sweagent run-batch`: many problems, as a batch of this host with SWE-agent's additional files.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::attempts::{AttemptsCourse, AttemptsPlan, completed};
 use super::many_files::SweBatchFiles;
-use super::single::{help, local_repo, read_variables, without_secrets};
+use super::single::{StagedCopy, help, local_repo, read_variables, staged_copy, without_secrets};
 use crate::cli::args::{RunArgs, SelectArgs, WorkArgs};
 use crate::cli::batch::{BatchPlan, BatchSources, batch_failure, split_rows, work_on};
 use crate::cli::exit::ExitCode;
@@ -86,6 +86,7 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
             existing: settings.redo,
             // SWE-agent has no trajectory of these instances, and runs them again.
             not_begun: true,
+            ids: files.unended(),
             ..Redo::default()
         },
         // SWE-agent continues with any config.
@@ -271,8 +272,8 @@ struct MadeInstances {
     opened: Option<BatchFolder>,
     /// The image URLs of the tasks.
     images: HashMap<String, Vec<String>>,
-    /// The local repositories that were checked.
-    repositories: HashSet<String>,
+    /// The local repositories that were checked, with their copies.
+    repositories: HashMap<String, Option<StagedCopy>>,
 }
 
 impl MadeInstances {
@@ -291,17 +292,30 @@ impl MadeInstances {
         }
         let own = with_located_bundles(&own, &variable);
         let mut problem = output::runtime()?.block_on(read_problem(&own, &variable))?;
-        let repo = own.given("env.repo.path").and_then(GivenTree::text);
-        if let Some(repo) = repo
-            && problem.challenge.is_none()
-            && self.repositories.insert(repo.to_owned())
-        {
-            local_repo(&own, &variable)?;
-        }
         let files = SweFiles {
             run: folder.to_owned(),
             id: id.clone(),
         };
+        let shown = without_secrets(&own);
+        let mut own = own;
+        let repo = own.given("env.repo.path").and_then(GivenTree::text);
+        let mut is_staged = false;
+        if let Some(repo) = repo
+            .filter(|_| problem.challenge.is_none())
+            .map(str::to_owned)
+        {
+            if !self.repositories.contains_key(&repo) {
+                let copy = match local_repo(&own, &variable)? {
+                    Some(path) => staged_copy(&path, &files)?,
+                    None => None,
+                };
+                self.repositories.insert(repo.clone(), copy);
+            }
+            if let Some(Some(copy)) = self.repositories.get(&repo) {
+                copy.put_into(&mut own);
+                is_staged = true;
+            }
+        }
         if let Some(challenge) = &mut problem.challenge {
             // Not in the instance's folder, which is moved away when the instance is run again.
             challenge.place(&folder.join(CHALLENGES).join(id));
@@ -311,7 +325,6 @@ impl MadeInstances {
             }
             challenge.stage()?;
         }
-        let shown = without_secrets(&own);
         let plan = AttemptsPlan::of(&own, &problem, place, shown.clone())?;
         let mut translated = match &plan {
             Some(plan) => plan.first(&files.folder())?,
@@ -346,7 +359,8 @@ impl MadeInstances {
             id: id.clone(),
             task: problem.text.clone(),
             image: text("environment.image"),
-            repo: text("workspace.repo"),
+            // A copy is another folder in each process.
+            repo: text("workspace.repo").filter(|_| !is_staged),
             base_commit: text("workspace.base_commit"),
             startup: None,
         });

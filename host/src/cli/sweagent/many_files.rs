@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::single::write_files;
 use super::tidying::{write, write_json};
+use super::words;
 use crate::cli::batch::{BatchStart, MoreFiles};
 use crate::cli::exit::ExitCode;
 use crate::cli::front::BatchFront;
@@ -59,6 +60,14 @@ impl SweBatchFiles {
             config,
             writer: Mutex::new(None),
         }
+    }
+
+    /// The instances that SWE-agent runs again because of their trajectories.
+    pub(super) fn unended(&self) -> Vec<String> {
+        let ids = self.shared.configs.keys();
+        ids.filter(|id| self.shared.is_unended(id))
+            .cloned()
+            .collect()
     }
 }
 
@@ -211,9 +220,36 @@ impl SweFilesOf {
         ends().unwrap_or(false)
     }
 
+    /// Whether the complete trajectory of an instance says that the instance has not ended: SWE-agent runs it again.
+    fn is_unended(&self, id: &str) -> bool {
+        if !self.has_trajectory(id) {
+            return false;
+        }
+        let file = self.of(id).named("traj");
+        // A trajectory may be large: most need not be parsed.
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let has_status = text.contains("\"exit_status\": \"") && !text.contains("\"early_exit\"");
+        if has_status && !self.has_attempts(id) {
+            return false;
+        }
+        let made = serde_json::from_str::<Value>(&text).unwrap_or_default();
+        matches!(
+            made["info"]["exit_status"].as_str(),
+            None | Some("early_exit")
+        )
+    }
+
     fn write_statuses(&self, statuses: &SweBatchStatuses) -> Result<(), Failure> {
         let file = self.folder.join("run_batch_exit_statuses.yaml");
         write(&file, &statuses.text())
+    }
+}
+
+/// The result, with an error that has SWE-agent's names.
+fn in_their_words(result: &BatchResult) -> BatchResult {
+    BatchResult {
+        error: result.error.as_deref().map(words::in_their_words),
+        ..result.clone()
     }
 }
 
@@ -231,16 +267,16 @@ impl BatchWatcher for FilesWatcher {
     }
 
     fn progress(&self, id: &str, progress: &Progress<'_>) {
-        self.front.progress(id, progress);
+        words::show(progress, |progress| self.front.progress(id, progress));
     }
 
     fn again(&self, failed: &BatchResult, wait: Duration) {
-        self.front.again(failed, wait);
+        self.front.again(&in_their_words(failed), wait);
     }
 
     fn done(&self, result: &BatchResult) {
         let _ = self.work.send(FileWork::Done(Box::new(result.clone())));
-        self.front.done(result);
+        self.front.done(&in_their_words(result));
     }
 
     fn cut(&self, id: &str) {

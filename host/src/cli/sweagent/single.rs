@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::attempts::{AttemptSeries, AttemptsPlan};
 use super::pull_request::PlannedPullRequest;
 use super::tidying::{write, write_json};
-use super::words::in_their_words;
+use super::words::{TheirWords, in_their_words};
 use crate::cli::args::{DisplayArgs, RunArgs};
 use crate::cli::exit::ExitCode;
 use crate::cli::front;
@@ -23,7 +23,7 @@ use mswea_run::journal::trajectory as run_trajectory;
 use mswea_secrecy as secrecy;
 use mswea_session::{self as session, Job};
 use mswea_sweagent::{
-    GivenTree, SweAgentProblem, SweCommand, SweFiles, TranslationInput, expand, keys,
+    GivenAt, GivenTree, SweAgentProblem, SweCommand, SweFiles, TranslationInput, expand, keys,
     read_command_line, read_problem, standard_folder, trajectory, translate, with_located_bundles,
 };
 
@@ -68,7 +68,8 @@ impl SingleRun<'_> {
     /// Makes the run, and writes its files.
     pub(super) fn make(self) -> Result<ExitCode, Failure> {
         let variable = |name: &str| secrecy::var(name);
-        let tree = &with_located_bundles(self.tree, &variable);
+        let located = with_located_bundles(self.tree, &variable);
+        let tree = &located;
         let shown = without_secrets(tree);
         let tokio = output::runtime()?;
         let mut problem = tokio.block_on(read_problem(tree, &variable))?;
@@ -95,11 +96,16 @@ impl SingleRun<'_> {
             Some(repo) => staged_copy(repo, &files)?,
             None => None,
         };
+        let mut with_copy = located.clone();
+        if let Some(copy) = &staged {
+            copy.put_into(&mut with_copy);
+        }
         let pull = PlannedPullRequest::of(tree, repo.as_deref())?;
         let after = AfterRun {
             repo: repo.filter(|_| applies_patch(tree)),
             pull,
         };
+        let tree = &with_copy;
         let instance = files.folder();
         if let Some(plan) = AttemptsPlan::of(tree, &problem, 0, shown.clone())? {
             return self.attempts(&plan, &files, &shown, &after);
@@ -117,14 +123,6 @@ impl SingleRun<'_> {
         }
         let output = files.named("traj.json").to_string_lossy().into_owned();
         let mut flags = self.over;
-        if let Some((_, copy)) = &staged {
-            let value = copy.to_string_lossy().into_owned().into();
-            flags.push((
-                "workspace.repo".to_owned(),
-                value,
-                "--env.repo.path".to_owned(),
-            ));
-        }
         let place = (
             "agent.output_path".to_owned(),
             output.into(),
@@ -149,7 +147,7 @@ impl SingleRun<'_> {
         }
         write_json(&files.config(), &shown)?;
         let display = DisplayArgs::default();
-        let front = front::make(&display);
+        let front = TheirWords::over(front::make(&display));
         run::warn(&layers, display, &*front);
         for warning in &translated.warnings {
             output::warning(warning);
@@ -163,10 +161,7 @@ impl SingleRun<'_> {
             false => None,
         };
         let mut done = run::execute(&config, &layers, job, &options, &front, person)?;
-        let told = done.error.take();
-        done.error = told.as_deref().map(in_their_words);
-        done.tell(display);
-        done.error = told;
+        tell(&mut done, display);
         let error = done.error.as_deref().unwrap_or_default();
         // An error of a template begins with the template's key.
         let key = error
@@ -217,7 +212,7 @@ impl SingleRun<'_> {
         let layers = layers.map_err(|error| Failure::usage(error.to_string()))?;
         write_json(&files.config(), shown)?;
         let display = DisplayArgs::default();
-        let front = front::make(&display);
+        let front = TheirWords::over(front::make(&display));
         run::warn(&layers, display, &*front);
         for warning in plan.warnings(&folder)? {
             output::warning(&warning);
@@ -227,7 +222,7 @@ impl SingleRun<'_> {
         let trajectory = files.named("traj");
         let before = std::fs::metadata(&trajectory).and_then(|it| it.modified());
         let of_attempts: Arc<dyn Front> = front.clone();
-        let done = run::drive(&options, &front, None, async |runtime, stop, _| {
+        let mut done = run::drive(&options, &front, None, async |runtime, stop, _| {
             let attempts = AttemptSeries {
                 plan,
                 problem: plan.problem.clone(),
@@ -239,7 +234,7 @@ impl SingleRun<'_> {
             };
             attempts.run().await
         })?;
-        done.tell(display);
+        tell(&mut done, display);
         let after = std::fs::metadata(&trajectory).and_then(|it| it.modified());
         let (Ok(after), before) = (after, before.ok()) else {
             return Ok(done.code);
@@ -261,6 +256,14 @@ impl SingleRun<'_> {
         leave(files, &made, after_run)?;
         Ok(done.code)
     }
+}
+
+/// Prints the failure in SWE-agent's words, and the paths of the files.
+fn tell(done: &mut run::RunResult, display: DisplayArgs) {
+    let told = done.error.take();
+    done.error = told.as_deref().map(in_their_words);
+    done.tell(display);
+    done.error = told;
 }
 
 /// Whether a server has refused a request because its model has no tools.
@@ -400,9 +403,24 @@ fn unused(folder: PathBuf, id: &str) -> PathBuf {
     }
 }
 
+/// A copy of a repository, which is removed when this is dropped.
+pub(super) struct StagedCopy {
+    path: PathBuf,
+    _room: TempFolder,
+}
+
+impl StagedCopy {
+    /// Makes the copy the repository of a configuration.
+    pub(super) fn put_into(&self, tree: &mut GivenTree) {
+        let at = GivenAt::Flag("--env.repo.path".to_owned());
+        let path = self.path.to_string_lossy().into_owned();
+        tree.merge(GivenTree::of_value(path.into(), &at).below(&["env", "repo", "path"]));
+    }
+}
+
 /// A copy of the repository without the files of runs, if these are in it: else the agent would get them, and a copy on this
 /// machine would go into itself.
-fn staged_copy(repo: &str, files: &SweFiles) -> Result<Option<(TempFolder, PathBuf)>, Failure> {
+pub(super) fn staged_copy(repo: &str, files: &SweFiles) -> Result<Option<StagedCopy>, Failure> {
     let Ok(from) = Path::new(repo).canonicalize() else {
         return Ok(None);
     };
@@ -463,7 +481,10 @@ fn staged_copy(repo: &str, files: &SweFiles) -> Result<Option<(TempFolder, PathB
     }
     // A folder of tracked files can have the output in it.
     let _ = std::fs::remove_dir_all(copy.join(inside));
-    Ok(Some((room, copy)))
+    Ok(Some(StagedCopy {
+        path: copy,
+        _room: room,
+    }))
 }
 
 /// The folder of the local repository, which must be a work tree without changes of tracked files: the environment's
@@ -585,7 +606,6 @@ pub(super) fn help(name: &str, command: SweCommand) -> Result<ExitCode, Failure>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mswea_sweagent::GivenAt;
 
     #[test]
     fn no_secret_is_in_the_files() {

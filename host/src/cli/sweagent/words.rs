@@ -1,6 +1,13 @@
 //! Messages of this host with the names that SWE-agent's commands have: a user of these can't give a key or a
 //! flag of another command.
 
+use std::io;
+use std::sync::Arc;
+
+use crate::cli::exit::ExitCode;
+use crate::cli::front::{CliFront, Desk, RunHeader};
+use mswea_core::{Front, Progress};
+
 /// Parts of messages, and what they are for the commands of `sweagent`. Longer ones come first.
 const WORDS: &[(&str, &str)] = &[
     (
@@ -17,6 +24,10 @@ const WORDS: &[(&str, &str)] = &[
         "set the variable `MSWEA_COST_TRACKING` to `ignore_errors`",
     ),
     ("`-l 0`", "`--agent.model.per_instance_cost_limit=0`"),
+    (
+        "set `workspace.path` to a folder outside, or leave out `workspace.repo` to work in the folder itself",
+        "give an `--output_dir` outside of it",
+    ),
     (
         "set `workspace.path` to another folder",
         "give another `--output_dir`",
@@ -99,9 +110,66 @@ pub(super) fn in_their_words(text: &str) -> String {
     text
 }
 
+/// Shows a piece of progress with SWE-agent's names.
+pub(super) fn show(progress: &Progress<'_>, show: impl FnOnce(&Progress<'_>)) {
+    match progress {
+        Progress::Retrying {
+            class,
+            message,
+            attempt,
+            of,
+            wait,
+        } => show(&Progress::Retrying {
+            class,
+            message: &in_their_words(message),
+            attempt: *attempt,
+            of: *of,
+            wait: *wait,
+        }),
+        Progress::Warning(text) => show(&Progress::Warning(&in_their_words(text))),
+        other => show(other),
+    }
+}
+
+/// A front whose messages have SWE-agent's names.
+pub(super) struct TheirWords(Arc<dyn CliFront>);
+
+impl TheirWords {
+    pub(super) fn over(front: Arc<dyn CliFront>) -> Arc<dyn CliFront> {
+        Arc::new(Self(front))
+    }
+}
+
+impl Front for TheirWords {
+    fn show(&self, progress: &Progress<'_>) {
+        show(progress, |progress| self.0.show(progress));
+    }
+}
+
+impl CliFront for TheirWords {
+    fn begin(&self, header: RunHeader) {
+        self.0.begin(header);
+    }
+
+    fn desk(&self) -> Option<Desk> {
+        self.0.desk()
+    }
+
+    fn take_output_error(&self) -> Option<io::Error> {
+        self.0.take_output_error()
+    }
+
+    fn conclude(&self, code: ExitCode, error: Option<&str>) {
+        self.0.conclude(code, error.map(in_their_words).as_deref());
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use mswea_core::ModelFailure;
     use mswea_sweagent::{SweCommand, keys};
 
     #[test]
@@ -116,6 +184,30 @@ mod tests {
                     assert!(keys(SweCommand::Run).any(is_key), "{name}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn progress_has_their_words() {
+        let class = ModelFailure::Limit;
+        let message = "nothing listens: check `--base-url`";
+        let retry = Progress::Retrying {
+            class: &class,
+            message,
+            attempt: 1,
+            of: 2,
+            wait: Duration::ZERO,
+        };
+        for (progress, named) in [
+            (retry, "check `--agent.model.api_base`"),
+            (
+                Progress::Warning("`environment.image` is"),
+                "`env.deployment.image`",
+            ),
+        ] {
+            let mut shown = String::new();
+            show(&progress, |it| shown = format!("{it:?}"));
+            assert!(shown.contains(named), "{shown}");
         }
     }
 
