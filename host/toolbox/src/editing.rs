@@ -2,8 +2,11 @@
 //! edit that adds problems which a linter finds is refused; the refusal shows the window with the
 //! edit and without it.
 
+use std::fs::{File, Metadata};
 use std::io::{self, BufRead as _, IsTerminal as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 
 use memchr::memmem;
 
@@ -144,7 +147,7 @@ pub fn edit_range(input: &ToolInput) -> ToolResult {
     }
     let text = match text {
         Some(text) => text,
-        None if io::stdin().is_terminal() => return usage("There is no replacement text"),
+        None if has_no_input() => return usage("There is no replacement text"),
         None => standard_input()?,
     };
     let (window, before) = opened()?;
@@ -173,6 +176,15 @@ pub fn edit_range(input: &ToolInput) -> ToolResult {
     }
     .make()?;
     with_window(&format!("The file was changed. {CHECK}"), &window)
+}
+
+/// Whether nobody has written a text for stdin: an empty here-document is a text, a terminal and `/dev/null` are none.
+fn has_no_input() -> bool {
+    let input = io::stdin();
+    let number = |meta: Metadata| meta.file_type().is_char_device().then(|| meta.rdev());
+    let of = |file: io::Result<File>| file.and_then(|it| it.metadata()).ok().and_then(number);
+    let given = of(input.as_fd().try_clone_to_owned().map(File::from));
+    input.is_terminal() || given.is_some() && given == of(File::open("/dev/null"))
 }
 
 /// The text on stdin up to the line that ends it, or to the end of stdin.

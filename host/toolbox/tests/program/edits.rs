@@ -55,6 +55,19 @@ fn ranges_of_lines_are_replaced() {
 }
 
 #[test]
+fn without_a_text_nothing_is_replaced() {
+    let desk = Desk::bare();
+    desk.write("f", "a\nb\n");
+    desk.good(&["open", "f"]);
+    let mut command = desk.command(&["edit_linting", "2:2"]);
+    let output = command.stdin(std::process::Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!output.status.success(), "{text}");
+    assert!(text.contains("There is no replacement text"), "{text}");
+    assert_eq!(desk.read("f"), "a\nb\n");
+}
+
+#[test]
 fn the_window_follows_an_edit() {
     let mut desk = Desk::bare();
     desk.set("WINDOW", "12");
