@@ -413,6 +413,8 @@ pub struct Delta {
 impl Delta {
     /// The sign that the reply is complete, though something that belongs to it may follow.
     pub const FINISHED: &str = "finished";
+    /// The kind of a delta that says the same, though more of the reply may follow.
+    pub const LIKELY_FINISHED: &str = "likely-finished";
     /// The sign that nothing that follows in the response counts.
     pub const END: &str = "end";
 }

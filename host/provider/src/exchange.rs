@@ -27,6 +27,9 @@ const MAX_ROUND_TRIPS: u32 = 8;
 /// send nothing more and keep the connection open.
 const QUIET: Duration = Duration::from_secs(3);
 
+/// As before, after a reply that may be complete: a pause of the model is rarely as long.
+const LONG_QUIET: Duration = Duration::from_secs(30);
+
 /// The values that all exchanges of one model share.
 pub(super) struct ModelAccess {
     pub plugin: String,
@@ -380,10 +383,11 @@ impl ModelAccess {
                 continue;
             }
             first = first.or_else(|| piece.trim_ascii_start().first().copied());
-            let (mut is_finished, mut has_ended, mut has_text) = (false, false, false);
+            let (mut finished, mut has_ended, mut has_text) = (None, false, false);
             for mut delta in until_stopped(stop, adapter.feed(&piece)).await? {
                 match delta.kind.as_str() {
-                    Delta::FINISHED => is_finished = true,
+                    Delta::FINISHED => finished = Some(QUIET),
+                    Delta::LIKELY_FINISHED => finished = Some(LONG_QUIET),
                     Delta::END => has_ended = true,
                     _ => {
                         has_text = true;
@@ -396,14 +400,15 @@ impl ModelAccess {
             if has_ended {
                 return Ok((first, true));
             }
-            // What only keeps the connection alive does not prolong the wait.
-            let prolongs = if quiet_until.is_some() {
-                has_text
-            } else {
-                is_finished
-            };
-            if prolongs {
-                quiet_until = Some(Instant::now() + QUIET);
+            // A server that goes on after the end of a reply may do so again. What only keeps the
+            // connection alive does not prolong the wait.
+            let goes_on = has_text && quiet_until.is_some();
+            if let Some(wait) = finished.or(goes_on.then_some(LONG_QUIET)) {
+                let until = Instant::now() + wait;
+                quiet_until = Some(match quiet_until {
+                    Some(known) if !has_text => known.min(until),
+                    _ => until,
+                });
             }
         }
     }

@@ -8,7 +8,7 @@ use mswea_sdk::types::Reply;
 use serde_json::Value;
 
 use crate::errors::Context;
-use crate::json::mended;
+use crate::json::{mended, show};
 use crate::thinking::{self, Shown};
 use crate::{Assembly, Format};
 
@@ -19,6 +19,9 @@ pub struct Exchange<F: Format> {
     body: Body,
     assembly: F::Assembly,
     shown: Shown,
+    /// Whether text or a call has come.
+    has_content: bool,
+    reached: Said,
     said: Said,
 }
 
@@ -26,6 +29,9 @@ pub struct Exchange<F: Format> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Said {
     Nothing,
+    /// The reply may be complete: its end came together with text or a call, and some servers write
+    /// an end into every chunk.
+    Likely,
     /// The reply is complete, and token counts may follow.
     Finished,
     /// Nothing that follows counts.
@@ -42,6 +48,8 @@ impl<F: Format> Exchange<F> {
             headers,
             assembly: F::Assembly::default(),
             shown: Shown::default(),
+            has_content: false,
+            reached: Said::Nothing,
             said: Said::Nothing,
         }
     }
@@ -49,33 +57,38 @@ impl<F: Format> Exchange<F> {
     /// Takes a piece of the body.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<Delta> {
         let mut deltas = Vec::new();
-        let assembly = &mut self.assembly;
+        let (assembly, reached) = (&mut self.assembly, &mut self.reached);
+        let has_content = &mut self.has_content;
         self.body.feed(bytes, &mut |event| {
-            assembly.take(&mended_event(event), &mut deltas)
+            let mut new = Vec::new();
+            assembly.take(&mended_event(event), &mut new);
+            let is_bare = *has_content && new.is_empty();
+            *has_content |= !new.is_empty();
+            *reached = match *reached {
+                _ if assembly.has_ended() || assembly.error().is_some() => Said::End,
+                // Only an end in an event of its own, the first one after the content, is sure.
+                Said::Nothing if assembly.is_complete() && is_bare => Said::Finished,
+                Said::Nothing if assembly.is_complete() => Said::Likely,
+                known => known,
+            };
+            for delta in new {
+                show(&mut deltas, &delta.kind, &delta.text);
+            }
         });
-        let reached = self.reached();
+        if self.body.is_complete_json() {
+            *reached = Said::Finished.max(*reached);
+        }
+        let reached = self.reached;
         let mut deltas = self.shown.pass(deltas, reached > Said::Nothing);
         if reached > self.said {
             self.said = reached;
             deltas.push(match reached {
                 Said::End => Delta::end(),
+                Said::Likely => Delta::likely_finished(),
                 _ => Delta::finished(),
             });
         }
         deltas
-    }
-
-    fn reached(&self) -> Said {
-        if self.said == Said::End || self.assembly.has_ended() || self.assembly.error().is_some() {
-            Said::End
-        } else if self.said == Said::Finished
-            || self.assembly.is_complete()
-            || self.body.is_complete_json()
-        {
-            Said::Finished
-        } else {
-            Said::Nothing
-        }
     }
 
     /// Whether the response is a stream.

@@ -135,7 +135,8 @@ pub fn answer(
     (reply, deltas)
 }
 
-/// The signs that an adapter gives while it gets a body in lines, and the rest of the body after each.
+/// The signs that an adapter gives while it gets a body in lines, and the rest of the body after each, without the
+/// blank lines before it.
 pub fn signs(adapter: &mut impl Adapter, status: u16, body: &str) -> Vec<(String, String)> {
     adapter.head(status, Vec::new());
     let mut signs = Vec::new();
@@ -144,7 +145,8 @@ pub fn signs(adapter: &mut impl Adapter, status: u16, body: &str) -> Vec<(String
         fed += line.len();
         let deltas = adapter.feed(line.as_bytes().to_vec());
         let said = deltas.into_iter().filter(Delta::is_sign);
-        signs.extend(said.map(|delta| (delta.kind, body[fed..].to_owned())));
+        let rest = body[fed..].trim_start();
+        signs.extend(said.map(|delta| (delta.kind, rest.to_owned())));
     }
     signs
 }
@@ -156,11 +158,12 @@ pub fn signs(adapter: &mut impl Adapter, status: u16, body: &str) -> Vec<(String
 /// If they are others.
 pub fn check_signs(adapter: &mut impl Adapter, stream: &str, reason: &str, has_end: bool) {
     let event = stream.find(reason).map(|at| &stream[at..]);
-    let rest = event.and_then(|event| event.split_once("\n\n").or(event.split_once("\r\n\r\n")));
-    let mut expected = vec![("finished".to_owned(), rest.unwrap_or_default().1.to_owned())];
+    let rest = event.and_then(|event| event.split_once('\n'));
+    let rest = rest.unwrap_or_default().1.trim_start();
+    let mut expected = vec![("finished".to_owned(), rest.to_owned())];
     if has_end {
         let end = ("end".to_owned(), String::new());
-        match rest.unwrap_or_default().1.is_empty() {
+        match rest.is_empty() {
             true => expected = vec![end],
             false => expected.push(end),
         }
@@ -469,4 +472,14 @@ pub fn measure_step<F: Format>(format: &F, reply: &Message) -> (f64, f64) {
     steps.sort_by(f64::total_cmp);
     copies.sort_by(f64::total_cmp);
     (steps[steps.len() / 2], copies[copies.len() / 2])
+}
+
+/// The kinds of the signs that an adapter gives while it gets these events, one by one.
+pub fn kinds(adapter: &mut impl Adapter, events: &[serde_json::Value]) -> Vec<String> {
+    let body: String = events
+        .iter()
+        .map(|event| format!("data: {event}\n\n"))
+        .collect();
+    let signs = signs(adapter, 200, &body).into_iter();
+    signs.map(|(kind, _)| kind).collect()
 }

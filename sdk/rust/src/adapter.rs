@@ -140,6 +140,12 @@ impl Delta {
         Self::new("finished", "")
     }
 
+    /// Says that the reply may be complete, though more of it may follow: some servers write a finish
+    /// reason into every chunk. The host waits half a minute, or the user's `model.idle_timeout`.
+    pub fn likely_finished() -> Self {
+        Self::new("likely-finished", "")
+    }
+
     /// Says that nothing that follows in the response counts: the host passes no further bytes.
     pub fn end() -> Self {
         Self::new("end", "")
@@ -147,7 +153,7 @@ impl Delta {
 
     /// Whether it says how far the response is, and has no text.
     pub fn is_sign(&self) -> bool {
-        matches!(self.kind.as_str(), "finished" | "end")
+        matches!(self.kind.as_str(), "finished" | "likely-finished" | "end")
     }
 }
 

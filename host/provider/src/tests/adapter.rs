@@ -1,5 +1,5 @@
 //! A small adapter: one request per query, whose reply is the body; some bodies ask for another
-//! request. A body with `<finished>` or `<end>` says how far it is; pieces with a colon before them
+//! request. A body with `<finished>`, `<likely-finished>` or `<end>` says how far it is; pieces with a colon before them
 //! are not shown.
 
 use std::sync::{Arc, Mutex};
@@ -123,7 +123,7 @@ impl Adapter for Fake {
             return Ok(Vec::new());
         }
         let mut deltas = Vec::new();
-        for kind in [Delta::FINISHED, Delta::END] {
+        for kind in [Delta::FINISHED, Delta::LIKELY_FINISHED, Delta::END] {
             if self.body.ends_with(&format!("<{kind}>")) {
                 deltas.push((kind, String::new()));
             }

@@ -95,6 +95,30 @@ async fn a_complete_reply_ends_the_reading() {
             0,
             2,
         ),
+        // A server that goes on after an end may do so again.
+        (
+            vec![
+                (0, HEAD),
+                (0, "b\r\na<finished>\r\n"),
+                (50, "1\r\nb\r\n"),
+                (3500, "6\r\nc<end>\r\n"),
+                (9000, ""),
+            ],
+            "a<finished>bc<end>",
+            3,
+            6,
+        ),
+        (
+            vec![
+                (0, HEAD),
+                (0, "12\r\na<likely-finished>\r\n"),
+                (4000, "6\r\nb<end>\r\n"),
+                (9000, ""),
+            ],
+            "a<likely-finished>b<end>",
+            4,
+            7,
+        ),
         // The connection breaks after the reply.
         (
             vec![(0, HEAD), (0, "b\r\na<finished>\r\n")],
@@ -116,16 +140,21 @@ async fn a_complete_reply_ends_the_reading() {
         assert_eq!(server.requests().len(), 1);
     }
     // An idle time-out after the reply.
-    let hangs = vec![(0, HEAD), (0, "b\r\na<finished>\r\n"), (9000, "")];
-    let server = Server::start(vec![Step::Slowly(hangs), Step::Hang]);
-    let mut bench = Bench::new();
-    bench.settings.idle_timeout = Some(Limit {
-        time: Duration::from_millis(100),
-        key: "model.idle_timeout",
-    });
-    let reply = bench.query(&server.url).await.unwrap();
-    assert_eq!(reply.message.text(), "a<finished>");
-    assert_eq!(bench.lines(), ["delta a<finished>"]);
+    for (chunk, text) in [
+        ("b\r\na<finished>\r\n", "a<finished>"),
+        ("12\r\na<likely-finished>\r\n", "a<likely-finished>"),
+    ] {
+        let hangs = vec![(0, HEAD), (0, chunk), (9000, "")];
+        let server = Server::start(vec![Step::Slowly(hangs), Step::Hang]);
+        let mut bench = Bench::new();
+        bench.settings.idle_timeout = Some(Limit {
+            time: Duration::from_millis(100),
+            key: "model.idle_timeout",
+        });
+        let reply = bench.query(&server.url).await.unwrap();
+        assert_eq!(reply.message.text(), text);
+        assert_eq!(bench.lines(), [format!("delta {text}")]);
+    }
 }
 
 #[tokio::test]

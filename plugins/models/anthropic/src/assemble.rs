@@ -2,7 +2,7 @@
 
 use mswea_sdk::adapter::Delta;
 use mswea_sdk::http::Event;
-use mswea_wire::json::show;
+use mswea_wire::json::{show, text};
 use serde_json::{Map, Value, json};
 
 /// The parts that have arrived so far.
@@ -94,7 +94,7 @@ impl mswea_wire::Assembly for Assembly {
 
     fn is_complete(&self) -> bool {
         let reason = self.message.get("stop_reason");
-        self.done || reason.is_some_and(|reason| !reason.is_null())
+        self.done || !text(reason).is_empty()
     }
 
     fn has_ended(&self) -> bool {
@@ -130,6 +130,10 @@ impl Assembly {
         self.has_begun = true;
         self.take_usage(&mut message);
         if let Some(Value::Array(blocks)) = message.shift_remove("content") {
+            // Before any content, a reason is a placeholder.
+            if let (true, Some(reason)) = (blocks.is_empty(), message.get_mut("stop_reason")) {
+                *reason = Value::Null;
+            }
             for (index, block) in (0..).zip(blocks) {
                 if let Value::Object(block) = block {
                     self.begin_block(index, block, deltas);

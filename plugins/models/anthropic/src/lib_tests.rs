@@ -6,7 +6,7 @@ use mswea_sdk::adapter::{Header, HttpRequest, Next, Request};
 use mswea_sdk::types::{Change, ContentPart, Message, Reasoning, Reply, Tool};
 use mswea_sdk::{Adapter as _, testing};
 use mswea_wire::testing::{
-    answer, call, check_signs, check_thinking, image, message, opaque, text,
+    answer, call, check_signs, check_thinking, image, kinds, message, opaque, text,
 };
 use serde_json::json;
 
@@ -341,4 +341,49 @@ fn the_descriptor_asks_for_what_the_defaults_need() {
 fn bodies_in_pieces_equal_whole_ones() {
     let make = || adapter(&json!({"model": "m"}));
     mswea_wire::testing::check_pieces(make, FORMAT, r#"{"type":"thinking","thinking":"t"}"#);
+}
+
+#[test]
+fn a_reason_before_the_content_is_a_placeholder() {
+    let start = |reason: Value, content: Value| json!({"type": "message_start", "message": {"role": "assistant", "content": content, "stop_reason": reason}});
+    let call = json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t", "name": "bash", "input": {}}});
+    let input = json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{}"}});
+    let end = |reason: Value| json!({"type": "message_delta", "delta": {"stop_reason": reason}});
+    let whole = start(json!("end_turn"), json!([{"type": "text", "text": "a"}]));
+    for (events, expected) in [
+        (
+            vec![start(json!(""), json!([])), call.clone(), input.clone()],
+            &[][..],
+        ),
+        (
+            vec![
+                start(json!("end_turn"), json!([])),
+                call.clone(),
+                input.clone(),
+            ],
+            &[],
+        ),
+        (
+            vec![
+                start(Value::Null, json!([])),
+                call.clone(),
+                input.clone(),
+                end(json!("")),
+            ],
+            &[],
+        ),
+        (
+            vec![
+                start(json!(""), json!([])),
+                call,
+                input,
+                end(json!("tool_use")),
+            ],
+            &["finished"],
+        ),
+        (vec![whole], &["likely-finished"]),
+    ] {
+        let mut adapter = adapter(&json!({"model": "m"}));
+        assert_eq!(kinds(&mut adapter, &events), expected, "{events:?}");
+    }
 }

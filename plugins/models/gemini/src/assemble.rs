@@ -56,7 +56,7 @@ impl mswea_wire::Assembly for Assembly {
     }
 
     fn is_complete(&self) -> bool {
-        self.candidate.contains_key("finishReason") || self.is_blocked()
+        !text(self.candidate.get("finishReason")).is_empty() || self.is_blocked()
     }
 
     fn has_ended(&self) -> bool {
@@ -85,7 +85,7 @@ impl Assembly {
     /// Whether the prompt was refused.
     fn is_blocked(&self) -> bool {
         let feedback = self.top.get("promptFeedback");
-        feedback.is_some_and(|feedback| feedback.get("blockReason").is_some())
+        feedback.is_some_and(|feedback| !text(feedback.get("blockReason")).is_empty())
     }
 
     fn take_chunk(&mut self, chunk: Map<String, Value>, deltas: &mut Vec<Delta>) {
@@ -152,7 +152,8 @@ fn show_part(part: &Value, deltas: &mut Vec<Delta>) {
     let is_thought = part.get("thought").is_some_and(|thought| thought == true);
     let kind = if is_thought { "reasoning" } else { "text" };
     show(deltas, kind, text(part.get("text")));
-    if let Some(arguments) = part.pointer("/functionCall/args") {
-        show(deltas, "tool-call", &arguments.to_string());
+    if let Some(call) = part.get("functionCall") {
+        let arguments = call.get("args").map(Value::to_string);
+        show(deltas, "tool-call", arguments.as_deref().unwrap_or("{}"));
     }
 }

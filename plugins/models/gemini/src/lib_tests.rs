@@ -6,7 +6,7 @@ use mswea_sdk::testing;
 use mswea_sdk::types::ContentPart;
 use mswea_wire::testing::{
     answer, ask, ask_body, check_signs, check_thinking, cut_everywhere, cut_off_everywhere, joined,
-    message, text, tool_message,
+    kinds, message, text, tool_message,
 };
 use serde_json::json;
 
@@ -212,4 +212,34 @@ fn the_descriptor_asks_for_what_the_defaults_need() {
 fn bodies_in_pieces_equal_whole_ones() {
     let make = || adapter(json!({"model": "m"}));
     mswea_wire::testing::check_pieces(make, FORMAT, r#"{"text":null,"thoughtSignature":"s"}"#);
+}
+
+#[test]
+fn a_reason_beside_content_may_not_be_the_last_one() {
+    let chunk = |part: Value, reason: Value| json!({"candidates": [{"content": {"parts": [part]}, "finishReason": reason}], "usageMetadata": {"candidatesTokenCount": 1}});
+    let words = |reason| chunk(json!({"text": "a"}), reason);
+    let call = |reason| chunk(json!({"functionCall": {"name": "bash"}}), reason);
+    let stop = || json!("STOP");
+    let (empty, end) = (
+        chunk(json!({"text": ""}), stop()),
+        json!({"candidates": [{"finishReason": "STOP"}]}),
+    );
+    for (events, expected) in [
+        (vec![words(stop()), call(stop())], &["likely-finished"][..]),
+        (vec![call(stop())], &["likely-finished"]),
+        (vec![empty.clone(), words(stop())], &["likely-finished"]),
+        (
+            vec![words(stop()), empty.clone(), call(stop())],
+            &["likely-finished"],
+        ),
+        (vec![words(json!("")), call(Value::Null)], &[]),
+        (vec![words(Value::Null), empty], &["finished"]),
+        (vec![call(json!("")), end], &["finished"]),
+    ] {
+        assert_eq!(
+            kinds(&mut adapter(json!({"model": "m"})), &events),
+            expected,
+            "{events:?}"
+        );
+    }
 }

@@ -4,7 +4,7 @@ use super::*;
 use mswea_sdk::adapter::{Header, HeaderValue, HttpRequest, Next, Request};
 use mswea_sdk::types::{Change, ContentPart, Tool};
 use mswea_sdk::{Adapter as _, testing};
-use mswea_wire::testing::{answer, check_signs, joined, message, text};
+use mswea_wire::testing::{answer, check_signs, joined, kinds, message, text};
 use serde_json::json;
 
 /// A stream as OpenAI sends it, with reasoning, text, two calls, a keep-alive and letters of
@@ -39,7 +39,14 @@ fn the_end_of_a_reply_is_said() {
 
 #[test]
 fn thinking_in_the_text_is_reasoning_and_sent_back_as_such() {
-    let words = "<think>\n```bash\nrm x\n```</think>\nI look";
+    // Some templates of chats begin the thinking themselves.
+    for opening in ["<think>", ""] {
+        check_sent_thinking(opening);
+    }
+}
+
+fn check_sent_thinking(opening: &str) {
+    let words = format!("{opening}\n```bash\nrm x\n```</think>\nI look");
     let whole = json!({"choices": [{"message": {"role": "assistant", "content": words}, "finish_reason": "stop"}]});
     let pieces = words.split_inclusive(['<', '>', 'n', '/']);
     let events =
@@ -55,7 +62,7 @@ fn thinking_in_the_text_is_reasoning_and_sent_back_as_such() {
         let (reply, deltas) = answer(&mut adapter, 200, "", &[body.as_bytes()]);
         let reply = reply.unwrap().message;
         assert_eq!(reply.text(), "\nI look");
-        if body.starts_with("data") {
+        if body.starts_with("data") && !opening.is_empty() {
             assert_eq!(joined(&deltas, "text"), "\nI look");
             assert_eq!(joined(&deltas, "reasoning"), "\n```bash\nrm x\n```");
         }
@@ -256,4 +263,37 @@ fn the_descriptor_asks_for_what_the_defaults_need() {
 fn bodies_in_pieces_equal_whole_ones() {
     let make = || adapter(json!({"model": "m"}));
     mswea_wire::testing::check_pieces(make, mswea_wire::chat::FORMAT, r#"{"k":[1,2]}"#);
+}
+
+#[test]
+fn a_reason_beside_content_may_not_be_the_last_one() {
+    let chunk = |delta: Value, reason: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
+    let words = |reason| chunk(json!({"content": "a"}), reason);
+    let call = |reason| {
+        chunk(
+            json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "bash", "arguments": "{}"}}]}),
+            reason,
+        )
+    };
+    let bare = |reason| chunk(json!({"role": "assistant", "content": ""}), reason);
+    let stop = || json!("stop");
+    for (events, expected) in [
+        (vec![words(stop()), call(stop())], &["likely-finished"][..]),
+        (vec![bare(stop()), words(stop())], &["likely-finished"]),
+        (
+            vec![words(stop()), bare(stop()), call(stop())],
+            &["likely-finished"],
+        ),
+        (vec![words(json!("")), call(Value::Null)], &[]),
+        (
+            vec![bare(Value::Null), call(json!("")), bare(stop())],
+            &["finished"],
+        ),
+    ] {
+        assert_eq!(
+            kinds(&mut adapter(json!({"model": "m"})), &events),
+            expected,
+            "{events:?}"
+        );
+    }
 }

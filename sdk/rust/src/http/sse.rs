@@ -2,6 +2,8 @@
 
 use memchr::memchr2;
 
+use super::json_end::JsonEnd;
+
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
@@ -23,10 +25,34 @@ pub struct Decoder {
     later_name: Option<String>,
     /// Whether the last byte was a carriage return: a line feed right after it belongs to it.
     after_cr: bool,
+    /// How far the JSON in the begun line is, and in the data.
+    in_line: Scan,
+    in_data: Scan,
+}
+
+/// The end of a text that grows.
+#[derive(Default)]
+struct Scan {
+    end: JsonEnd,
+    scanned: usize,
+}
+
+impl Scan {
+    /// Whether the text is a complete object, or `[DONE]`.
+    fn is_complete(&mut self, text: &[u8], field: &[u8]) -> bool {
+        self.end.feed(text.get(self.scanned..).unwrap_or_default());
+        self.scanned = text.len();
+        let value = text.strip_prefix(field).unwrap_or_default();
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        let is_object = value.starts_with(b"{") && value.ends_with(b"}");
+        self.end.is_reached() && (is_object || value == b"[DONE]")
+    }
 }
 
 impl Decoder {
-    /// Takes the next piece and passes each complete event to `sink`.
+    /// Takes the next piece and passes each complete event to `sink`; also one whose data is complete
+    /// JSON at the end of the piece, because a server that keeps the connection open may leave out
+    /// what ends its last event. (A name that comes only after such data is lost.)
     pub fn feed(&mut self, mut bytes: &[u8], sink: &mut impl FnMut(Event)) {
         if self.after_cr {
             let Some(&first) = bytes.first() else { return };
@@ -55,6 +81,18 @@ impl Decoder {
             }
         }
         self.line.extend_from_slice(bytes);
+        self.pass_complete(sink);
+    }
+
+    fn pass_complete(&mut self, sink: &mut impl FnMut(Event)) {
+        let is_complete = match self.line.as_slice() {
+            _ if self.later_name.is_some() => false,
+            [] => self.has_data && self.in_data.is_complete(self.event.data.as_bytes(), b""),
+            line => !self.has_data && self.in_line.is_complete(line, b"data:"),
+        };
+        if is_complete {
+            self.finish(sink);
+        }
     }
 
     /// Ends the stream. An event without its closing blank line counts all the same: some servers
@@ -68,6 +106,7 @@ impl Decoder {
     }
 
     fn end_line(&mut self, line: &[u8], sink: &mut impl FnMut(Event)) {
+        self.in_line = Scan::default();
         let line = String::from_utf8_lossy(line);
         let line = line.strip_prefix('\u{feff}').unwrap_or(&line);
         if line.is_empty() {
@@ -107,6 +146,7 @@ impl Decoder {
     }
 
     fn dispatch(&mut self, sink: &mut impl FnMut(Event)) {
+        self.in_data = Scan::default();
         let mut event = std::mem::take(&mut self.event);
         if let Some(name) = self.later_name.take() {
             event.name = name;
@@ -194,6 +234,33 @@ mod tests {
             }
             let single: Vec<&[u8]> = bytes.chunks(1).collect();
             assert_eq!(decode(&single), expected, "{stream:?} byte by byte");
+        }
+    }
+
+    #[test]
+    fn complete_json_is_passed_on_before_its_event_ends() {
+        for (bytes, expected) in [
+            ("event: e\ndata: {\"a\": {}}\n", &["e {\"a\": {}}"][..]),
+            ("event: e\ndata: {\"a\": {}}", &["e {\"a\": {}}"]),
+            ("data: {}\n\ndata: [DONE]\r", &[" {}", " [DONE]"]),
+            ("data: [DONE]", &[" [DONE]"]),
+            ("data: {\ndata: }\n", &[" {\n}"]),
+            ("error: {}\n", &["error {}"]),
+            ("data: {\"a\": \"}", &[]),
+            ("data: {\"a\": {}", &[]),
+            ("data: {\"a\": {},\n", &[]),
+            ("data: a {}\n", &[]),
+            ("data: [1]", &[]),
+            ("event: {}", &[]),
+        ] {
+            let mut events = Vec::new();
+            let mut sink = |event: Event| events.push(format!("{} {}", event.name, event.data));
+            let mut decoder = Decoder::default();
+            for byte in bytes.as_bytes() {
+                decoder.feed(&[*byte], &mut sink);
+            }
+            decoder.feed(b"", &mut sink);
+            assert_eq!(events, expected, "{bytes:?}");
         }
     }
 
