@@ -1,6 +1,9 @@
 //! Requests in another form, for servers that have refused the first one: what a refusal asks for,
 //! and how the body is changed. It is done only once a server has said so, because other servers
 //! want the messages as they are.
+//!
+//! All changes are for `messages`. In the `input` of Responses only roles are changed, because the
+//! others concern keys that it does not have. Gemini's `contents` alternate in any case.
 
 use serde_json::{Map, Value, json};
 
@@ -104,21 +107,23 @@ impl Amend {
     }
 
     /// Changes the messages; returns whether anything was to change.
-    fn apply(self, messages: &mut Vec<Value>) -> bool {
+    fn apply(self, list: &mut Messages<'_>) -> bool {
+        let messages = &mut *list.messages;
         match self {
-            Self::JoinUsers => join_users(messages),
+            Self::JoinUsers => join_users(messages, list.text_type),
             Self::AnswerTools => {
-                let mut out: Vec<Value> = Vec::with_capacity(messages.len());
+                let before = messages.len();
+                let mut out: Vec<Value> = Vec::with_capacity(before);
                 for message in std::mem::take(messages) {
-                    if is(&message, "user") && out.last().is_some_and(|last| is(last, "tool")) {
-                        out.push(json!({ "role": "assistant", "content": ANSWER }));
+                    if is(&message, "user") && out.last().is_some_and(is_output) {
+                        out.push(answer(&message));
                     }
                     out.push(message);
                 }
-                let is_changed = out.iter().any(|message| message["content"] == ANSWER);
                 *messages = out;
-                is_changed
+                messages.len() > before
             }
+            _ if list.text_type != TEXT => false,
             Self::AddReasoning => in_answers(messages, |keys| fill(keys, REASONING, "")),
             Self::AddBlankReasoning => in_answers(messages, |keys| fill(keys, REASONING, " ")),
             Self::RemoveReasoning => in_answers(messages, |keys| {
@@ -128,6 +133,41 @@ impl Amend {
             }),
             Self::FillContent => in_answers(messages, |keys| fill(keys, "content", "")),
         }
+    }
+}
+
+/// The messages of a body.
+struct Messages<'a> {
+    messages: &'a mut Vec<Value>,
+    /// The type of a text among the parts of a content.
+    text_type: &'static str,
+}
+
+const TEXT: &str = "text";
+
+/// The messages of a body, whatever its format calls them.
+fn messages(body: &mut Value) -> Option<Messages<'_>> {
+    let (key, text_type) = match body.get("input") {
+        Some(Value::Array(_)) => ("input", "input_text"),
+        _ => ("messages", TEXT),
+    };
+    Some(Messages {
+        messages: body.get_mut(key)?.as_array_mut()?,
+        text_type,
+    })
+}
+
+/// Whether it is the output of a call.
+fn is_output(message: &Value) -> bool {
+    is(message, "tool") || message["type"] == "function_call_output"
+}
+
+/// The model's message before this one of the user.
+fn answer(next: &Value) -> Value {
+    match next.get("type") {
+        Some(kind) => json!({ "type": kind, "role": "assistant",
+            "content": [{ "type": "output_text", "text": ANSWER }] }),
+        None => json!({ "role": "assistant", "content": ANSWER }),
     }
 }
 
@@ -162,7 +202,7 @@ fn fill(keys: &mut Map<String, Value>, key: &str, text: &str) -> bool {
     is_free
 }
 
-fn join_users(messages: &mut Vec<Value>) -> bool {
+fn join_users(messages: &mut Vec<Value>, text_type: &str) -> bool {
     let before = messages.len();
     let mut out: Vec<Value> = Vec::with_capacity(before);
     for mut message in std::mem::take(messages) {
@@ -173,7 +213,10 @@ fn join_users(messages: &mut Vec<Value>) -> bool {
                     (Value::String(first), Value::String(second)) => {
                         json!(format!("{first}\n\n{second}"))
                     }
-                    (first, second) => parts(first).chain(parts(second)).collect(),
+                    (first, second) => {
+                        let second = parts(second, text_type);
+                        parts(first, text_type).chain(second).collect()
+                    }
                 };
             }
             _ => out.push(message),
@@ -184,11 +227,11 @@ fn join_users(messages: &mut Vec<Value>) -> bool {
 }
 
 /// The parts of a content.
-fn parts(content: Value) -> std::vec::IntoIter<Value> {
+fn parts(content: Value, text_type: &str) -> std::vec::IntoIter<Value> {
     match content {
         Value::Array(parts) => parts,
         Value::Null => Vec::new(),
-        text => vec![json!({ "type": "text", "text": text })],
+        text => vec![json!({ "type": text_type, "text": text })],
     }
     .into_iter()
 }
@@ -215,10 +258,10 @@ impl Amends {
             return None;
         }
         let mut body = self.amended(body);
-        let messages = body.get_mut("messages")?.as_array_mut()?;
+        let mut messages = messages(&mut body)?;
         let learned = asked
             .into_iter()
-            .find(|amend| !self.0.contains(amend) && amend.apply(messages))?;
+            .find(|amend| !self.0.contains(amend) && amend.apply(&mut messages))?;
         self.0.push(learned);
         self.0.sort_unstable();
         Some(learned)
@@ -244,9 +287,9 @@ impl Amends {
 
     fn amended(&self, body: &[u8]) -> Value {
         let mut body: Value = serde_json::from_slice(body).unwrap_or_default();
-        if let Some(messages) = body.get_mut("messages").and_then(Value::as_array_mut) {
+        if let Some(mut messages) = messages(&mut body) {
             for amend in &self.0 {
-                amend.apply(messages);
+                amend.apply(&mut messages);
             }
         }
         body
@@ -352,6 +395,34 @@ mod tests {
                 {"role": "user", "content": [
                     {"type": "text", "text": "c"}, {"type": "text", "text": "d"},
                 ]},
+            ]})
+        );
+    }
+
+    #[test]
+    fn the_items_of_responses_get_alternating_roles() {
+        let typed = |role: &str, kind: &str, text: &str| json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]});
+        let call = json!({"type": "function_call", "call_id": "c", "name": "bash"});
+        let output = json!({"type": "function_call_output", "call_id": "c", "output": "o"});
+        let body = json!({"input": [
+            message("system", "s"), message("user", "a"), message("user", "b"), call, output,
+            message("user", "c"), typed("user", "input_text", "d"), call, output,
+            typed("user", "input_text", "e"),
+        ]});
+        let bytes = body.to_string().into_bytes();
+        let mut amends = Amends::default();
+        let refusal = "roles must alternate, and the content is required, with reasoning_content";
+        let learned: Vec<Amend> = std::iter::from_fn(|| amends.learn(refusal, &bytes)).collect();
+        assert_eq!(learned, [Amend::JoinUsers, Amend::AnswerTools]);
+        let amended: Value = serde_json::from_slice(&amends.apply(&bytes, false).unwrap()).unwrap();
+        let joined =
+            json!([{"type": "input_text", "text": "c"}, {"type": "input_text", "text": "d"}]);
+        assert_eq!(
+            amended,
+            json!({"input": [
+                message("system", "s"), message("user", "a\n\nb"), call, output,
+                message("assistant", "OK."), {"role": "user", "content": joined}, call, output,
+                typed("assistant", "output_text", "OK."), typed("user", "input_text", "e"),
             ]})
         );
     }
