@@ -6,6 +6,7 @@
 
 use mswea_sdk::types::{ContentPart, Image, Message, Opaque, Reasoning, Reply, ToolCall, Usage};
 use mswea_wire::json::{count, text};
+use mswea_wire::repair;
 use serde_json::{Map, Value, json};
 
 use crate::FORMAT;
@@ -43,9 +44,16 @@ pub fn reply(response: &Value, verbatim: String, history_len: usize) -> Option<R
         let mut calls = parts[first..].iter();
         !calls.all(|part| is_plain(part, "functionCall") && has_plain_call(part))
     });
+    let calls = parts.iter().filter_map(|part| part.get("functionCall"));
+    message.tool_calls = calls.filter_map(Value::as_object).map(call).collect();
+    repair::give_ids(&mut message.tool_calls, |index| {
+        format!("call_{history_len}_{index}")
+    });
+    let ids = message.tool_calls.iter().map(|call| call.id.clone());
+    let mut ids = ids.collect::<Vec<_>>().into_iter();
     for part in parts {
         match part.as_object() {
-            Some(part) => add_part(&mut message, part.clone(), marks_calls, history_len),
+            Some(part) => add_part(&mut message, part.clone(), marks_calls, &mut ids),
             None => add_opaque(&mut message, part),
         }
     }
@@ -81,28 +89,37 @@ fn finish_reason(candidate: &Value, message: &Message) -> String {
     .to_owned()
 }
 
-fn add_part(message: &mut Message, mut part: Map<String, Value>, marks_calls: bool, len: usize) {
+/// A call, with an empty id if Gemini has given none.
+fn call(call: &Map<String, Value>) -> ToolCall {
+    let arguments = match call.get("args") {
+        None | Some(Value::Null) => "{}".to_owned(),
+        Some(arguments) => arguments.to_string(),
+    };
+    ToolCall {
+        id: text(call.get("id")).to_owned(),
+        name: text(call.get("name")).to_owned(),
+        arguments,
+        extra: None,
+    }
+}
+
+/// Adds a part; `ids` has those of the calls that are left.
+fn add_part(
+    message: &mut Message,
+    mut part: Map<String, Value>,
+    marks_calls: bool,
+    ids: &mut impl Iterator<Item = String>,
+) {
     let is_thought = part.get("thought").is_some_and(|thought| thought == true);
     if let Some(call) = part.get_mut("functionCall").and_then(Value::as_object_mut) {
-        let id = match call.get("id") {
-            Some(Value::String(id)) if !id.is_empty() => id.clone(),
-            _ => {
-                let id = format!("call_{len}_{}", message.tool_calls.len());
-                call.insert("callId".to_owned(), json!(id));
-                id
-            }
+        // An id that Gemini has given goes back to it; another one is only the host's.
+        let key = match text(call.get("id")) {
+            "" => "callId",
+            _ => "id",
         };
-        let name = call.insert("name".to_owned(), Value::Null);
-        let arguments = match call.insert("args".to_owned(), Value::Null) {
-            None | Some(Value::Null) => "{}".to_owned(),
-            Some(arguments) => arguments.to_string(),
-        };
-        message.tool_calls.push(ToolCall {
-            id,
-            name: text(name.as_ref()).to_owned(),
-            arguments,
-            extra: None,
-        });
+        call.insert(key.to_owned(), json!(ids.next()));
+        call.insert("name".to_owned(), Value::Null);
+        call.insert("args".to_owned(), Value::Null);
         if marks_calls {
             add_opaque(message, &Value::Object(part));
         }

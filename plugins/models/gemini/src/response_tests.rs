@@ -85,6 +85,16 @@ fn parts_are_read_in_every_form() {
         assert_eq!(got, expected, "{parts}");
         assert_eq!(message.tool_calls.len(), calls);
     }
+    // The second of two calls with one id has an id of its own, in its part as well.
+    let part = json!({"functionCall": {"id": "c", "name": "b", "args": {}}});
+    let message = read(&json!({"content": {"parts": [part, part]}})).message;
+    let ids: Vec<&str> = message.tool_calls.iter().map(|call| &*call.id).collect();
+    assert_eq!(ids, ["c", "call_7_1"]);
+    let shapes: Vec<String> = message.content.iter().map(shape).collect();
+    let expected = ids
+        .iter()
+        .map(|id| format!(r#"opaque {{"functionCall":{{"id":"{id}","name":null,"args":null}}}}"#));
+    assert_eq!(shapes, expected.collect::<Vec<_>>());
     let call = json!({"content": {"parts": [{"functionCall": {"name": "b", "args": {"x": "é"}}}]}});
     let call = &read(&call).message.tool_calls[0];
     assert_eq!(

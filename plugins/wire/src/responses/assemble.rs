@@ -3,6 +3,8 @@
 //! The last event contains the whole response. Earlier events are used to show the reply while it
 //! arrives. They replace the response's output only if a server leaves it empty in the last event.
 
+use std::collections::BTreeMap;
+
 use mswea_sdk::adapter::Delta;
 use mswea_sdk::http::Event;
 use serde_json::{Map, Value, json};
@@ -17,10 +19,18 @@ pub struct Assembly {
     begun: Value,
     /// The response of the last event.
     ended: Option<Value>,
-    items: Vec<Value>,
+    items: Vec<Item>,
+    /// The last item of each index.
+    last: BTreeMap<usize, usize>,
     usage: Value,
     done: bool,
     error: Option<Value>,
+}
+
+struct Item {
+    index: usize,
+    value: Value,
+    is_done: bool,
 }
 
 impl crate::Assembly for Assembly {
@@ -66,7 +76,7 @@ impl crate::Assembly for Assembly {
         self.ended.is_some() || self.done
     }
 
-    fn into_response(self) -> Value {
+    fn into_response(mut self) -> Value {
         let mut response = self.ended.unwrap_or(self.begun);
         if !response.is_object() {
             response = json!({ "object": "response" });
@@ -75,7 +85,8 @@ impl crate::Assembly for Assembly {
         if output.is_none_or(Vec::is_empty)
             && let Some(keys) = response.as_object_mut()
         {
-            let items = self.items.into_iter().filter(|item| !item.is_null());
+            self.items.sort_by_key(|item| item.index);
+            let items = self.items.into_iter().map(|item| item.value);
             keys.insert("output".to_owned(), items.collect());
         }
         response
@@ -108,7 +119,7 @@ impl Assembly {
             }
             "response.output_item.added" | "response.output_item.done" => {
                 let item = chunk.shift_remove("item").unwrap_or_default();
-                *self.item(&chunk) = item;
+                self.take_item(index(&chunk, "output_index"), item, kind.ends_with("done"));
             }
             "response.content_part.added" | "response.content_part.done" => {
                 let part = chunk.shift_remove("part").unwrap_or_default();
@@ -167,14 +178,45 @@ impl Assembly {
         }
     }
 
+    /// Takes the beginning or the end of an item. Some servers give all items one index, or none: an
+    /// item that is done, or that has another id, is not replaced.
+    fn take_item(&mut self, index: usize, item: Value, is_done: bool) {
+        let last = self.last.get(&index).and_then(|at| self.items.get(*at));
+        if let Some(last) = last {
+            let is_repeated = last.is_done && last.value == item;
+            if is_repeated {
+                return;
+            }
+            let ids = [&last.value, &item].map(|item| text(item.get("id")));
+            let begins = !is_done && !ids.contains(&"") && ids[0] != ids[1];
+            if begins {
+                self.last.remove(&index);
+            }
+        }
+        let open = self.open(index);
+        open.value = item;
+        open.is_done = is_done;
+    }
+
     /// The item that an event belongs to.
     fn item(&mut self, chunk: &Map<String, Value>) -> &mut Value {
-        let at = index(chunk, "output_index");
-        let item = nth(&mut self.items, at);
-        if item.is_null() {
-            *item = json!({});
-        }
-        item
+        &mut self.open(index(chunk, "output_index")).value
+    }
+
+    /// The item of an index that is not done; a new one if there is none.
+    fn open(&mut self, index: usize) -> &mut Item {
+        let last = self.last.get(&index).copied();
+        let at = last.filter(|at| self.items.get(*at).is_some_and(|item| !item.is_done));
+        let at = at.unwrap_or_else(|| {
+            self.items.push(Item {
+                index,
+                value: json!({}),
+                is_done: false,
+            });
+            self.last.insert(index, self.items.len() - 1);
+            self.items.len() - 1
+        });
+        &mut self.items[at]
     }
 }
 

@@ -67,6 +67,75 @@ fn an_empty_end_is_filled_from_what_came_before() {
 }
 
 #[test]
+fn items_with_one_index_are_told_apart() {
+    let call = |id: &str, arguments: &str| json!({"type": "function_call", "id": id, "call_id": id, "name": "b", "arguments": arguments});
+    let event = |kind: &str, item: Value| json!({"type": format!("response.output_item.{kind}"), "output_index": 0, "item": item});
+    let delta = |text: &str| json!({"type": "response.function_call_arguments.delta", "output_index": 0, "delta": text});
+    let (one, two) = (call("c", "1"), call("d", "2"));
+    for (events, expected) in [
+        (
+            vec![event("done", one.clone()), event("done", two.clone())],
+            vec![&one, &two],
+        ),
+        (
+            vec![event("done", one.clone()), event("done", one.clone())],
+            vec![&one],
+        ),
+        (
+            vec![
+                event("added", call("c", "")),
+                delta("1"),
+                event("done", one.clone()),
+                event("added", call("d", "")),
+                delta("2"),
+                event("done", two.clone()),
+            ],
+            vec![&one, &two],
+        ),
+        // No end of an item, and no beginning.
+        (
+            vec![
+                event("added", call("c", "")),
+                delta("1"),
+                event("added", call("d", "")),
+                delta("2"),
+            ],
+            vec![&one, &two],
+        ),
+        (
+            vec![
+                delta("1"),
+                event("done", one.clone()),
+                delta("2"),
+                event("done", two.clone()),
+            ],
+            vec![&one, &two],
+        ),
+        // An id that changes.
+        (
+            vec![event("added", call("e", "")), event("done", one.clone())],
+            vec![&one],
+        ),
+        (
+            vec![event("done", one.clone()), event("done", call("c", "2"))],
+            vec![&one, &call("c", "2")],
+        ),
+    ] {
+        let without = events.iter().map(|event| {
+            let mut event = event.clone();
+            event["output_index"] = Value::Null;
+            event
+        });
+        let end = json!({"type": "response.completed", "response": {"output": []}});
+        for mut events in [without.collect::<Vec<_>>(), events.clone()] {
+            events.push(end.clone());
+            let response = assemble(&events).0.into_response();
+            assert_eq!(response["output"], json!(expected), "{events:?}");
+        }
+    }
+}
+
+#[test]
 fn a_full_end_counts_as_it_is() {
     let end =
         json!({"id": "r", "status": "completed", "output": [{"type": "message", "content": []}]});

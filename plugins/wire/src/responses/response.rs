@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::FORMAT;
 use super::encode::text_key;
 use crate::json::{cost, count, text};
+use crate::repair;
 
 /// The reply in a `response` object; none if it has no output.
 pub fn reply(response: &Value, verbatim: String, history_len: usize) -> Option<Reply> {
@@ -18,9 +19,16 @@ pub fn reply(response: &Value, verbatim: String, history_len: usize) -> Option<R
         role: "assistant".to_owned(),
         ..Message::default()
     };
+    let calls = items.iter().filter(|item| is_call(item)).map(call);
+    message.tool_calls = calls.collect();
+    repair::give_ids(&mut message.tool_calls, |index| {
+        format!("call_{history_len}_{index}")
+    });
+    let ids = message.tool_calls.iter().map(|call| call.id.clone());
+    let mut ids = ids.collect::<Vec<_>>().into_iter();
     for item in items {
         match item.as_object() {
-            Some(item) => add_item(&mut message, item.clone(), history_len),
+            Some(item) => add_item(&mut message, item.clone(), &mut ids),
             None => add_opaque(&mut message, item),
         }
     }
@@ -45,7 +53,37 @@ fn finish_reason(response: &Value) -> String {
     .to_owned()
 }
 
-fn add_item(message: &mut Message, mut item: Map<String, Value>, history_len: usize) {
+fn is_call(item: &Value) -> bool {
+    text(item.get("type")) == "function_call"
+}
+
+/// The call of an item, with an empty id if it has none.
+fn call(item: &Value) -> ToolCall {
+    let ids = [item.get("call_id"), item.get("id")].map(text);
+    let arguments = match item.get("arguments") {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        // Some servers send the object itself instead of its text.
+        Some(other) => other.to_string(),
+    };
+    ToolCall {
+        id: ids
+            .into_iter()
+            .find(|id| !id.is_empty())
+            .unwrap_or_default()
+            .to_owned(),
+        name: text(item.get("name")).to_owned(),
+        arguments,
+        extra: None,
+    }
+}
+
+/// Adds an item; `ids` has those of the calls that are left.
+fn add_item(
+    message: &mut Message,
+    mut item: Map<String, Value>,
+    ids: &mut impl Iterator<Item = String>,
+) {
     match text(item.get("type")) {
         "message" => {
             let parts = item.get_mut("content").and_then(Value::as_array_mut);
@@ -69,26 +107,9 @@ fn add_item(message: &mut Message, mut item: Map<String, Value>, history_len: us
             }
         }
         "function_call" => {
-            let given = [item.get("call_id"), item.get("id")];
-            let id = given.into_iter().map(text).find(|id| !id.is_empty());
-            let id = match id {
-                Some(id) => id.to_owned(),
-                None => format!("call_{history_len}_{}", message.tool_calls.len()),
-            };
-            let arguments = match item.insert("arguments".to_owned(), Value::Null) {
-                None | Some(Value::Null) => String::new(),
-                Some(Value::String(text)) => text,
-                // Some servers send the object itself instead of its text.
-                Some(other) => other.to_string(),
-            };
-            let name = item.insert("name".to_owned(), Value::Null);
-            item.insert("call_id".to_owned(), json!(id));
-            message.tool_calls.push(ToolCall {
-                id,
-                name: text(name.as_ref()).to_owned(),
-                arguments,
-                extra: None,
-            });
+            item.insert("arguments".to_owned(), Value::Null);
+            item.insert("name".to_owned(), Value::Null);
+            item.insert("call_id".to_owned(), json!(ids.next()));
         }
         _ => {}
     }

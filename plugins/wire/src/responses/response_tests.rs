@@ -57,6 +57,22 @@ fn calls_are_read_in_every_form() {
             "{item}"
         );
     }
+    // The second of two calls with one id has an id of its own, in its item as well.
+    let call = |id: &str| json!({"type": "function_call", "call_id": id, "name": "x"});
+    let message = read(
+        &json!({"output": [call("c"), {"type": "reasoning"}, call("c"), call(""), call("d")]}),
+    )
+    .message;
+    let ids: Vec<&str> = message.tool_calls.iter().map(|call| &*call.id).collect();
+    assert_eq!(ids, ["c", "call_7_1", "call_7_2", "d"]);
+    let items = message.content.iter().filter_map(|part| match part {
+        ContentPart::Opaque(opaque) => serde_json::from_str::<Value>(&opaque.data).ok(),
+        _ => None,
+    });
+    let sent: Vec<Value> = items
+        .filter_map(|item| item.get("call_id").cloned())
+        .collect();
+    assert_eq!(sent, ids);
     let other = json!({"output": [{"type": "custom_tool_call", "call_id": "c", "input": "ls"}, 5]});
     let message = read(&other).message;
     assert!(message.tool_calls.is_empty());
