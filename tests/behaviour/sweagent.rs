@@ -256,6 +256,29 @@ fn what_is_wrong_is_named_before_a_run_begins() {
     assert!(server.requests().is_empty());
 }
 
+#[test]
+fn a_retry_names_a_key_of_this_command() {
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let server = server(&[("submit", json!({}))]);
+    let address = format!("--agent.model.api_base=http://{free}/v1");
+    let more = [
+        &address,
+        "--agent.model.retry.retries=2",
+        "--agent.model.retry.min_wait=0.01",
+    ];
+    let host = Host::new().file("mine.yaml", CONFIG).env("SOME_KEY", "k");
+    let done = host.args(run(&server, &more)).run();
+    assert!(!done.stderr.contains("--base-url"), "{done}");
+    let named = done
+        .stderr
+        .matches("check `--agent.model.api_base`")
+        .count();
+    assert!(named >= 2, "{done}");
+}
+
 /// Answers one request with this JSON, and returns the address and the head of the request.
 fn answering(status: &'static str, body: Value) -> (String, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -209,6 +209,45 @@ fn first_party_bundles_are_named_without_a_folder() {
 }
 
 #[test]
+fn a_bundle_in_python_imports_the_registry_and_a_module_of_its_own() {
+    let server = server(&[
+        ("count", json!({})),
+        ("count", json!({})),
+        ("submit", json!({})),
+    ]);
+    let count = "#!/usr/bin/env python3\nfrom registry import registry\nfrom of_mine import more\n\
+                 registry['COUNT'] = more(registry.get('COUNT', 0))\nprint('count', registry['COUNT'])\n";
+    let host = Host::new();
+    let root = format!("tools.root={}", host.dir().join("tools-root").display());
+    let run = host
+        .server(&server)
+        .task("t")
+        .file(
+            "mine/config.yaml",
+            "tools:\n  count:\n    signature: count\n    docstring: counts\n",
+        )
+        .file("mine/bin/count", count)
+        .file(
+            "mine/lib/of_mine.py",
+            "def more(number):\n    return number + 1\n",
+        )
+        .file(
+            "mine/install.sh",
+            "export PYTHONPATH=\"$PWD/lib${PYTHONPATH:+:$PYTHONPATH}\"\n",
+        )
+        .args(["-c", "pipeline.parser=function_calling"])
+        .args(["-c", "environment.session=true"])
+        .args(["-c", &root])
+        .args(["-c", r#"tools.bundles=["registry", "./mine", "submit"]"#])
+        .run()
+        .expect(0);
+    let results = results(&run);
+    for (result, number) in results.iter().zip(1..=2) {
+        assert!(result.contains(&format!("count {number}")), "{results:?}");
+    }
+}
+
+#[test]
 fn first_party_bundles_need_no_python_in_the_image() {
     if Need::Docker.is_met() {
         let done = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; cat a.json";

@@ -212,6 +212,15 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_into_itself_has_a_remedy() {
+        let ours = "the copy of `a` would go into itself, to `b`: set `workspace.path` to a folder outside, or leave \
+                    out `workspace.repo` to work in the folder itself";
+        let theirs =
+            "the copy of `a` would go into itself, to `b`: give an `--output_dir` outside of it";
+        assert_eq!(in_their_words(ours), theirs);
+    }
+
+    #[test]
     fn no_hint_names_what_the_command_lacks() {
         let price = mswea_provider::price::UnknownPrice {
             model: "m".to_owned(),
