@@ -1,5 +1,6 @@
 //! The result of an instance: the data of its run that predictions, reports and later workers use.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use mswea_core::{End, ErrorClass, ModelFailure, Usage};
@@ -37,6 +38,9 @@ pub struct BatchResult {
     pub attempts: u32,
     /// The id of the run.
     pub run_id: String,
+    /// How often each plugin has failed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub plugin_faults: BTreeMap<String, u32>,
 }
 
 /// The meaning of an exit status for the batch.
@@ -134,6 +138,7 @@ impl BatchResult {
                 steps: ended.account.queries,
                 usage: ended.account.usage.clone(),
                 seconds: ended.account.seconds,
+                plugin_faults: ended.state.fault_counts(),
                 ..base
             },
             RunOutcome::Refused(_) | RunOutcome::Crashed(_) => Self {
@@ -159,6 +164,7 @@ impl BatchResult {
             seconds: state.account.seconds,
             attempts,
             run_id: state.run_id.clone(),
+            plugin_faults: state.fault_counts(),
         })
     }
 

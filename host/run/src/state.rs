@@ -8,6 +8,7 @@ mod failures;
 mod question;
 mod step;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -227,6 +228,15 @@ pub(crate) fn plausible_cost(cost: Option<f64>) -> Option<f64> {
 }
 
 impl State {
+    /// How often each plugin has failed.
+    pub fn fault_counts(&self) -> BTreeMap<String, u32> {
+        let mut counts = BTreeMap::new();
+        for (plugin, _) in &self.faults {
+            *counts.entry(plugin.clone()).or_default() += 1;
+        }
+        counts
+    }
+
     /// The step that is not complete, if there is one.
     pub fn step(&self) -> Option<&OpenStep> {
         match &self.phase {

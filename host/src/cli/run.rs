@@ -7,7 +7,7 @@ use anyhow::Context as _;
 
 use super::args::{ChangeArgs, DemoArgs, DisplayArgs, PersonArgs, RunArgs, read_task};
 use super::exit::{ExitCode, ExitCodes};
-use super::front::{self, CliFront, RunHeader};
+use super::front::{self, CliFront, RunHeader, faults_line};
 use super::output::{self, Failure};
 use super::person::{Attendant, NextRun};
 use super::{atif, configs, demo, first_steps, on_end, panics, run_id, signals};
@@ -407,25 +407,6 @@ fn watched(attendant: Option<Arc<Attendant>>) -> (std::io::Result<()>, Stop, Arc
     (watched, stop, person)
 }
 
-/// How often which plugins have failed: the run went on without them, so that its end does not show it.
-fn faults(faults: &[(String, String)]) -> Option<String> {
-    let mut counts: Vec<(&str, u32)> = Vec::new();
-    for (plugin, _) in faults {
-        match counts.iter_mut().find(|(name, _)| name == plugin) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((plugin, 1)),
-        }
-    }
-    let counts = counts.iter().map(|(plugin, count)| match count {
-        1 => format!("`{plugin}` once"),
-        count => format!("`{plugin}` {count} times"),
-    });
-    let counts = counts.collect::<Vec<_>>().join(", ");
-    (!counts.is_empty()).then(|| {
-        format!("plugins have failed in this run: {counts}; `info.mswea.plugin_faults` of its trajectory has the messages")
-    })
-}
-
 /// Writes the remaining output, and determines the exit code and the error.
 async fn conclude(
     done: session::Done,
@@ -469,7 +450,7 @@ async fn conclude(
     }
     front.conclude(code, error.as_deref());
     if let RunOutcome::Ended(ended) = &done.outcome
-        && let Some(warning) = faults(&ended.state.faults)
+        && let Some(warning) = faults_line("this run", &ended.state.fault_counts())
     {
         output::warning(&warning);
     }

@@ -11,18 +11,22 @@ const SUBMIT: &str = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo the-work"
 
 /// A host whose `role` is the hostile plugin with this config.
 pub fn host(server: &Server, role: &str, config: &Value) -> Host {
+    let host = Host::new().server(server).task("do it");
+    host.args(plugin(role, config))
+}
+
+fn plugin(role: &str, config: &Value) -> [String; 4] {
     let path = hostile().to_str().unwrap();
     let value = match role {
         "processors" | "policies" => json!([path]).to_string(),
         _ => path.to_owned(),
     };
-    Host::new()
-        .server(server)
-        .task("do it")
-        .arg("-c")
-        .arg(format!("pipeline.{role}={value}"))
-        .arg("-c")
-        .arg(format!("plugins.hostile.config={config}"))
+    [
+        "-c".to_owned(),
+        format!("pipeline.{role}={value}"),
+        "-c".to_owned(),
+        format!("plugins.hostile.config={config}"),
+    ]
 }
 
 /// A short deadline for deeds that exceed it, a long one for the others.
@@ -142,6 +146,45 @@ fn a_line_at_the_end_says_how_often_plugins_have_failed() {
         let mut last = run.stderr.trim_end().lines().rev().take(2);
         assert!(last.any(|line| line.contains(said)), "{flag}: {run}");
         assert!(run.stderr.contains(status), "{run}");
+    }
+}
+
+#[test]
+fn a_line_at_the_end_of_a_batch_says_how_often_plugins_have_failed() {
+    let server = Server::start(Scenario::commands(&["echo one", SUBMIT]).by_history());
+    let config = json!({"at": "format", "do": "error"});
+    let files = |host: Host| {
+        let rows = r#"{"instance_id": "a", "problem_statement": "p"}"#;
+        let tasks = "{\"id\": \"a\", \"task\": \"t\"}\n{\"id\": \"b\", \"task\": \"t\"}\n";
+        host.file("data/test.jsonl", rows).file("i.jsonl", tasks)
+    };
+    for (words, count) in [
+        (&["batch", "run", "out", "--instances", "i.jsonl"][..], 4),
+        (
+            &[
+                "swebench",
+                "--subset",
+                "data",
+                "--split",
+                "test",
+                "-o",
+                "out",
+                "-c",
+                "environment={\"environment_class\": \"local\", \"cwd\": \".\"}",
+            ],
+            2,
+        ),
+    ] {
+        for flag in ["-q", "--json"] {
+            let run = files(Host::new().args(words).server(&server))
+                .args(plugin("formatter", &config))
+                .args(["-l", "0", flag])
+                .run()
+                .expect(0);
+            let said =
+                format!("warning: plugins have failed in this batch: `hostile` {count} times");
+            assert_eq!(run.stderr.matches(&said).count(), 1, "{flag}: {run}");
+        }
     }
 }
 

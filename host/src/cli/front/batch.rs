@@ -15,10 +15,11 @@ use super::batch_lines::{CostSum, ResultRate, clock, progress_line};
 use super::below;
 use super::outlet::{self, say};
 use super::sink::Sink;
-use super::words::{dollars_text, plural};
+use super::words::{dollars_text, faults_line, plural};
 use super::{Look, json, lock};
 use crate::cli::args::DisplayArgs;
 use crate::cli::exit::ExitCode;
+use crate::cli::output;
 
 /// With at most so many instances, a line is printed for each.
 const FEW: usize = 100;
@@ -47,6 +48,8 @@ struct BatchView {
     cost: CostSum,
     /// Dollars of the instances that have ended.
     of_done: f64,
+    /// How often each plugin has failed.
+    faults: BTreeMap<String, u32>,
     rate: ResultRate,
     begun: Instant,
     /// The last line about the progress.
@@ -88,6 +91,7 @@ impl BatchFront {
                 running: BTreeMap::new(),
                 cost: CostSum::default(),
                 of_done: 0.0,
+                faults: BTreeMap::new(),
                 rate: ResultRate::default(),
                 begun: Instant::now(),
                 told: String::new(),
@@ -198,6 +202,7 @@ impl BatchFront {
             "left": left,
             "by_status": view.ends,
             "cost": view.cost.known(),
+            "plugin_faults": view.faults,
             "exit_code": code.code(),
         }));
         if self.json.is_none() && view.all > 0 {
@@ -206,6 +211,9 @@ impl BatchFront {
                 view.line(),
                 clock(view.begun.elapsed())
             ));
+        }
+        if let Some(warning) = faults_line("this batch", &view.faults) {
+            output::warning(&warning);
         }
     }
 }
@@ -220,6 +228,12 @@ fn statuses(ends: &BTreeMap<String, usize>) -> Vec<String> {
 }
 
 impl BatchView {
+    fn count_faults(&mut self, result: &BatchResult) {
+        for (plugin, count) in &result.plugin_faults {
+            *self.faults.entry(plugin.clone()).or_default() += count;
+        }
+    }
+
     /// The lines of the table, for a terminal of so many rows: at most half of them. It contains
     /// the instances that have been running for the longest time.
     fn table(&self, rows: usize) -> Vec<String> {
@@ -336,6 +350,7 @@ impl BatchWatcher for BatchFront {
     }
 
     fn again(&self, failed: &BatchResult, wait: Duration) {
+        lock(&self.view).count_faults(failed);
         self.event(&json!({
             "type": "instance_again",
             "instance": failed.instance_id,
@@ -357,6 +372,7 @@ impl BatchWatcher for BatchFront {
         view.running.remove(&result.instance_id);
         view.done += 1;
         view.of_done += result.cost.unwrap_or_default();
+        view.count_faults(result);
         *view.ends.entry(result.exit_status.clone()).or_default() += 1;
         self.event(&json!({
             "type": "instance_done",

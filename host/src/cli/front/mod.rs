@@ -43,7 +43,7 @@ use outlet::Drain;
 pub(super) use outlet::{deliver, say, settle};
 pub use quiet::QuietFront;
 pub(super) use shorten::{Size, cut_to, shorten};
-pub(super) use words::{account, dollars_text};
+pub(super) use words::{account, dollars_text, faults_line};
 pub(super) use wrap::{cut as cut_to_columns, width as text_width};
 
 /// A front of the command line.

@@ -1,5 +1,7 @@
 //! Costs and numbers as text.
 
+use std::collections::BTreeMap;
+
 use mswea_core::Usage;
 
 /// Dollars, or a text that the cost is unknown.
@@ -23,6 +25,18 @@ pub(in crate::cli) fn dollars_text(cost: f64) -> String {
 pub(super) fn plural(count: u64, noun: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{} {noun}{s}", number(count))
+}
+
+/// How often which plugins have failed: runs go on without them, so that their ends do not show it.
+pub(in crate::cli) fn faults_line(place: &str, counts: &BTreeMap<String, u32>) -> Option<String> {
+    let counts = counts.iter().map(|(plugin, count)| match count {
+        1 => format!("`{plugin}` once"),
+        count => format!("`{plugin}` {count} times"),
+    });
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    (!counts.is_empty()).then(|| {
+        format!("plugins have failed in {place}: {counts}; `info.mswea.plugin_faults` of a trajectory has the messages")
+    })
 }
 
 /// A number with commas between thousands.

@@ -182,7 +182,10 @@ impl AttemptSeries<'_> {
                 exit_status: ended.exit_status,
                 submission: ended.submission,
                 account: state.account.clone(),
-                state: State::default(),
+                state: State {
+                    faults: state.faults.clone(),
+                    ..State::default()
+                },
                 is_recorded: true,
             }));
             Some(Done {
@@ -307,9 +310,11 @@ impl AttemptSeries<'_> {
         self.write(&ended, place, judges.reviews(), choice.as_ref())
             .await;
         let mut account = judges.end(self, is_whole);
+        let mut faults = Vec::new();
         for done in &ended.dones {
             if let RunOutcome::Ended(it) = &done.outcome {
                 add(&mut account, &it.account);
+                faults.extend_from_slice(&it.state.faults);
             }
         }
         let mut dones = ended.dones;
@@ -325,6 +330,7 @@ impl AttemptSeries<'_> {
         }
         if let RunOutcome::Ended(it) = &mut done.outcome {
             it.account = account;
+            it.state.faults = faults;
             if !is_whole {
                 it.end = End::Interrupted;
                 End::Interrupted
