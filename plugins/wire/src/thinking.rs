@@ -1,9 +1,10 @@
 //! Thinking that a server without a reasoning parser leaves in the text of a reply, between tags at
-//! its beginning. It becomes reasoning, as in litellm: a command that stands in it is not meant to
-//! run.
+//! its beginning, or before the one closing tag if the server's template begins the thinking itself.
+//! It becomes reasoning, as in litellm: a command that stands in it is not meant to run.
 //!
-//! Stricter than litellm: blanks may come before the tag, a reply that ends before the closing tag
-//! has no text, and a key for reasoning that is there but empty changes nothing.
+//! Stricter than litellm: blanks may come before the tag, the opening tag may be missing, a reply that
+//! ends before the closing tag has no text, and a key for reasoning that is there but empty changes
+//! nothing.
 
 use mswea_sdk::adapter::Delta;
 use mswea_sdk::types::{ContentPart, Message, Reasoning};
@@ -39,9 +40,38 @@ pub fn split_off(message: &mut Message) -> Option<String> {
 
 /// The thinking at the beginning of a text, and the text after it.
 fn split(text: &str) -> Option<(&str, &str)> {
-    let text = text.trim_start();
-    let inner = OPENING.iter().find_map(|tag| text.strip_prefix(tag))?;
-    Some(closing(inner).unwrap_or((inner, "")))
+    let begun = text.trim_start();
+    match OPENING.iter().find_map(|tag| begun.strip_prefix(tag)) {
+        Some(inner) => Some(closing(inner).unwrap_or((inner, ""))),
+        None => unopened(text),
+    }
+}
+
+/// What stands before and after a closing tag without an opening one before it. A tag between other
+/// text of a code block, or in backticks, is what the text is about.
+fn unopened(text: &str) -> Option<(&str, &str)> {
+    let mut is_code = false;
+    let mut begin = 0;
+    for line in text.split_inclusive('\n') {
+        is_code ^= line.trim_start().starts_with("```");
+        for (at, _) in line.match_indices('<') {
+            let (before, tag) = line.split_at(at);
+            if OPENING.iter().any(|it| tag.starts_with(it)) {
+                return None;
+            }
+            let Some(after) = CLOSING.iter().find_map(|it| tag.strip_prefix(it)) else {
+                continue;
+            };
+            let is_alone = before.trim_end().is_empty() && after.trim_start().is_empty();
+            let is_quoted = is_code || before.ends_with('`') && after.starts_with('`');
+            if is_alone || !is_quoted {
+                let end = begin + line.len() - after.len();
+                return Some((&text[..begin + at], &text[end..]));
+            }
+        }
+        begin += line.len();
+    }
+    None
 }
 
 /// What stands before and after the first closing tag.
@@ -54,7 +84,8 @@ fn closing(text: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// The deltas of a stream, with the thinking in its text as reasoning.
+/// The deltas of a stream, with the thinking in its text as reasoning. Thinking without an opening tag
+/// is shown as text, because it is known only at its end; in the reply it is reasoning.
 #[derive(Default)]
 pub struct Shown {
     place: Place,
@@ -146,7 +177,7 @@ mod tests {
 
     /// Text of a reply, then its reasoning and its text after the split. The first eight are what
     /// litellm 1.106.0 makes of them.
-    const VECTORS: [(&str, Option<&str>, &str); 13] = [
+    const VECTORS: [(&str, Option<&str>, &str); 12] = [
         ("plain", None, "plain"),
         ("", None, ""),
         ("<think>a</think>b", Some("a"), "b"),
@@ -167,12 +198,45 @@ mod tests {
         ("<think>a\n```\nls\n```", Some("a\n```\nls\n```"), ""),
         ("<think>a</thi", Some("a</thi"), ""),
         ("<thin", None, "<thin"),
-        ("a</think>b", None, "a</think>b"),
+    ];
+
+    /// The same without an opening tag, which a stream shows as text.
+    const UNOPENED: [(&str, Option<&str>, &str); 10] = [
+        ("a</think>b", Some("a"), "b"),
+        ("</think>b", Some(""), "b"),
+        (
+            "look\n```bash\nrm x\n```</think>\n\n```bash\nls\n```",
+            Some("look\n```bash\nrm x\n```"),
+            "\n\n```bash\nls\n```",
+        ),
+        (
+            "```bash\nrm x\n</thinking>\nls",
+            Some("```bash\nrm x\n"),
+            "\nls",
+        ),
+        (
+            "it is `</think>`\n</think>b",
+            Some("it is `</think>`\n"),
+            "b",
+        ),
+        ("a </ </b> </think", None, "a </ </b> </think"),
+        ("a <think>\n</think>b", None, "a <think>\n</think>b"),
+        ("see `</think>` there", None, "see `</think>` there"),
+        (
+            "```bash\ngrep '</think>' f\n```",
+            None,
+            "```bash\ngrep '</think>' f\n```",
+        ),
+        (
+            "```\na</think>\n```\nb</think>c",
+            Some("```\na</think>\n```\nb"),
+            "c",
+        ),
     ];
 
     #[test]
     fn thinking_is_split_off() {
-        for (given, thinking, rest) in VECTORS {
+        for (given, thinking, rest) in VECTORS.into_iter().chain(UNOPENED) {
             let mut reply = message("assistant", vec![text(given)]);
             assert_eq!(split_off(&mut reply).as_deref(), thinking, "{given:?}");
             assert_eq!(reply.text(), rest, "{given:?}");
