@@ -48,7 +48,41 @@ struct Dialect {
     lacks: &'static [&'static str],
 }
 
-const DIALECTS: [Dialect; 11] = [
+/// Parameters that Ollama takes only in an API of its own, and what else sets them; without a remedy, that is
+/// `PARAMETER` in a Modelfile.
+const OLLAMA: [(&str, &str); 26] = [
+    ("format", "`response_format`"),
+    ("keep_alive", "`OLLAMA_KEEP_ALIVE` for the server"),
+    ("low_vram", ""),
+    ("main_gpu", ""),
+    ("min_p", ""),
+    ("mirostat", ""),
+    ("mirostat_eta", ""),
+    ("mirostat_tau", ""),
+    (
+        "num_ctx",
+        "`OLLAMA_CONTEXT_LENGTH` for the server, or `PARAMETER num_ctx` in the model's Modelfile",
+    ),
+    ("num_batch", ""),
+    ("num_gpu", ""),
+    ("num_gqa", ""),
+    ("num_keep", ""),
+    ("num_predict", "`max_tokens`"),
+    ("num_thread", ""),
+    ("options", "`PARAMETER` in the model's Modelfile"),
+    ("repeat_last_n", ""),
+    ("repeat_penalty", "`frequency_penalty`"),
+    ("system", "`SYSTEM` in the model's Modelfile"),
+    ("template", "`TEMPLATE` in the model's Modelfile"),
+    ("tfs_z", ""),
+    ("think", "`reasoning_effort`"),
+    ("top_k", ""),
+    ("typical_p", ""),
+    ("use_mlock", ""),
+    ("use_mmap", ""),
+];
+
+const DIALECTS: [Dialect; 14] = [
     dialect(
         "mistral",
         "any",
@@ -124,6 +158,29 @@ const DIALECTS: [Dialect; 11] = [
             "response_format",
         ],
     ),
+    dialect(
+        "databricks",
+        "required",
+        &[
+            "audio",
+            "frequency_penalty",
+            "function_call",
+            "functions",
+            "logit_bias",
+            "logprobs",
+            "modalities",
+            "parallel_tool_calls",
+            "prediction",
+            "presence_penalty",
+            "seed",
+            "service_tier",
+            "store",
+            "top_logprobs",
+            "user",
+        ],
+    ),
+    dialect("groq", "required", &["user"]),
+    dialect("ollama", "required", &[]),
 ];
 
 const fn dialect(
@@ -146,12 +203,19 @@ pub(super) fn fit(
     parameters: &mut Map<String, Value>,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    if provider == "ollama" && parameters.contains_key("num_ctx") {
-        notes.push(
-            "`model.model_kwargs.num_ctx` has no effect: Ollama takes it only in an API of its own; set \
-             `OLLAMA_CONTEXT_LENGTH` for the server, or `PARAMETER num_ctx` in the model's Modelfile"
-                .to_owned(),
-        );
+    if provider == "ollama" {
+        let given = OLLAMA
+            .iter()
+            .filter(|(name, _)| parameters.contains_key(*name));
+        notes.extend(given.map(|(name, remedy)| {
+            let remedy = match *remedy {
+                "" => format!("`PARAMETER {name}` in the model's Modelfile"),
+                remedy => remedy.to_owned(),
+            };
+            format!(
+                "`model.model_kwargs.{name}` has no effect: Ollama takes it only in an API of its own; set {remedy} instead"
+            )
+        }));
     }
     let Some(dialect) = DIALECTS.iter().find(|it| it.provider == provider) else {
         return notes;
@@ -254,6 +318,20 @@ mod tests {
                     "temperature": 1.5}),
             ),
             (
+                "databricks",
+                "m",
+                true,
+                json!({"max_tokens": 9, "tool_choice": "required", "top_k": 3, "stop": "x",
+                    "temperature": 1.5}),
+            ),
+            (
+                "groq",
+                "m",
+                true,
+                json!({"max_tokens": 9, "seed": 1, "tool_choice": "required", "top_k": 3, "stop": "x",
+                    "frequency_penalty": 1, "temperature": 1.5}),
+            ),
+            (
                 "moonshot",
                 "m",
                 false,
@@ -281,8 +359,19 @@ mod tests {
             let lost = 8 - expected.as_object().unwrap().len();
             assert_eq!(notes.len(), lost, "{notes:?}");
         }
-        let mut parameters = Map::from_iter([("num_ctx".to_owned(), json!(8192))]);
-        let notes = fit("ollama", "m", false, &mut parameters);
-        assert!(notes[0].contains("OLLAMA_CONTEXT_LENGTH"), "{notes:?}");
+        for (name, remedy) in OLLAMA {
+            let mut parameters = Map::from_iter([(name.to_owned(), json!(8192))]);
+            let notes = fit("ollama", "m", false, &mut parameters);
+            let remedy = if remedy.is_empty() {
+                "Modelfile"
+            } else {
+                remedy
+            };
+            assert_eq!(notes.len(), 1, "{name}");
+            assert!(
+                notes[0].contains(name) && notes[0].contains(remedy),
+                "{notes:?}"
+            );
+        }
     }
 }

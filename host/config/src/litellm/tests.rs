@@ -274,3 +274,33 @@ fn costs_of_tokens_are_the_price() {
     assert_eq!(price(both, &own), Some((3.0, 4.0, None, None)));
     assert_eq!(price(json!({"input_cost_per_token": null}), &[]), None);
 }
+
+/// Parameters of litellm's that it keeps for itself.
+#[test]
+fn what_litellm_does_not_send_is_not_sent() {
+    for name in [
+        "input_cost_per_second",
+        "output_cost_per_second",
+        "output_cost_per_reasoning_token",
+        "cache_read_input_token_cost_flex",
+        "tpm",
+        "rpm",
+        "merge_reasoning_content_in_choices",
+        "ensure_alternating_roles",
+        "mock_response",
+        "no-log",
+        "weight",
+        "_litellm_x",
+    ] {
+        let spec = format!("model.model_kwargs={}", json!({name: 1, "top_k": 3}));
+        let config = Memory::new().resolve(&[&spec]).unwrap();
+        for native in [true, false] {
+            let wire = WireKwargs::of(&config, &ModelChoice::default(), native);
+            assert_eq!(Value::Object(wire.parameters), json!({"top_k": 3}));
+            let [note] = wire.notes.as_slice() else {
+                panic!("{name}: {:?}", wire.notes)
+            };
+            assert!(note.contains(name), "{note}");
+        }
+    }
+}
