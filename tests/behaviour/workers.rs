@@ -235,6 +235,30 @@ fn an_instance_that_kills_its_worker_gets_a_result() {
 }
 
 #[test]
+fn lost_files_of_an_instance_with_a_result_come_back() {
+    let server = server(0);
+    let run = prepared(Host::new().file("i.jsonl", instances(1)), &server);
+    let run = worker(Host::after(&run), &server, &[]).run().expect(0);
+    let own = run.dir.join("out").join(instance(0));
+    let [journal, trajectory] =
+        ["events.jsonl", "traj.json"].map(|it| format!("{}.{it}", instance(0)));
+    let read = |name: &str| fs::read(own.join(name)).unwrap();
+    let before = (read(&journal), read(&trajectory));
+    let of_attempt = own.join("attempt.1").join(&trajectory);
+    for lost in [
+        vec![own.join(&trajectory)],
+        vec![own.join(&journal), own.join(&trajectory), of_attempt],
+    ] {
+        for file in &lost {
+            fs::remove_file(file).unwrap();
+        }
+        worker(Host::after(&run), &server, &[]).run().expect(0);
+        assert_eq!((read(&journal), read(&trajectory)), before, "{lost:?}");
+    }
+    assert_eq!(attempts(&run.dir.join("out"), &instance(0)), (1, 1));
+}
+
+#[test]
 fn a_worker_that_was_frozen_asks_nothing_more_when_another_one_has_its_instance() {
     let server = server(300);
     let run = prepared(Host::new().file("i.jsonl", instances(1)), &server);

@@ -28,9 +28,13 @@ figure{display:inline-block;margin:1em 1em 1em 0}figcaption{font-weight:600}\
 rect,circle{fill:#4a7fd4}.bad{fill:#d4684a}text{font:11px system-ui;fill:currentColor}line{stroke:#8888}\
 td.t{max-width:30em;overflow-wrap:anywhere}</style></head><body>\n";
 
-/// Makes the page of a batch.
-pub fn report_page(name: &str, state: &FolderState, resolved: Option<&HashSet<String>>) -> String {
-    let report = BatchReport::of(state);
+/// Makes the page of a batch from its report.
+pub fn report_page(
+    name: &str,
+    state: &FolderState,
+    report: &BatchReport,
+    resolved: Option<&HashSet<String>>,
+) -> String {
     let mut out = HEAD.to_owned();
     let _ = write!(
         out,
@@ -51,8 +55,23 @@ pub fn report_page(name: &str, state: &FolderState, resolved: Option<&HashSet<St
             .count();
         let _ = write!(out, " · resolved {count}");
     }
+    if let Some(lost) = report.lost.filter(|lost| lost.queries > 0) {
+        let cost = StatusLine {
+            count: lost.attempts,
+            cost: lost.cost,
+            cost_unknown: lost.cost_unknown,
+            ..StatusLine::default()
+        };
+        let _ = write!(
+            out,
+            " · lost, and not in the sums: {} queries (cost {}) of {} attempts that ended without a result",
+            lost.queries,
+            dollars(&cost),
+            lost.attempts
+        );
+    }
     out.push_str("</p>\n");
-    statuses(&mut out, &report);
+    statuses(&mut out, report);
     let values =
         |of: fn(&BatchResult) -> f64| -> Vec<f64> { state.results.iter().map(of).collect() };
     let cost: Vec<f64> = state.results.iter().filter_map(|it| it.cost).collect();
@@ -245,6 +264,7 @@ fn instances(out: &mut String, state: &FolderState, resolved: Option<&HashSet<St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lost::LostAttempts;
 
     #[test]
     fn hostile_text_is_text_and_every_instance_is_there() {
@@ -264,7 +284,16 @@ mod tests {
             ..FolderState::default()
         };
         let resolved = HashSet::from(["i3".to_owned()]);
-        let page = report_page("a <dir>", &state, Some(&resolved));
+        let report = BatchReport {
+            lost: Some(LostAttempts {
+                attempts: 2,
+                queries: 7,
+                cost: 0.5,
+                cost_unknown: 1,
+            }),
+            ..BatchReport::of(&state)
+        };
+        let page = report_page("a <dir>", &state, &report, Some(&resolved));
         for there in [
             "a &lt;dir&gt;",
             "&lt;b&gt;&#39;x",
@@ -272,6 +301,7 @@ mod tests {
             "<td>i49</td>",
             "<td>yes</td>",
             "resolved 1",
+            "lost, and not in the sums: 7 queries (cost $0.50 and 1 unknown) of 2 attempts",
             "<circle",
         ] {
             assert!(page.contains(there), "{there}");
@@ -280,7 +310,8 @@ mod tests {
             assert!(!page.contains(absent), "{absent}");
         }
         // Without a result there are no plots.
-        let page = report_page("x", &FolderState::default(), None);
+        let empty = FolderState::default();
+        let page = report_page("x", &empty, &BatchReport::of(&empty), None);
         assert!(!page.contains("<figure>") && page.ends_with("</body></html>\n"));
     }
 }

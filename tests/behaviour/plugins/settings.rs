@@ -58,22 +58,46 @@ fn a_wrong_config_is_reported_with_key_file_and_line() {
 
 #[test]
 fn a_config_that_the_plugin_refuses_is_reported_with_file_and_line() {
-    let server = Server::start(Scenario::commands(&[SUBMIT]));
     let path = hostile().to_str().unwrap();
-    let text = format!(
-        "pipeline:\n  parser: {path}\nplugins:\n  hostile:\n    config:\n      at: configure\n      do: refuse\n"
-    );
-    let run = Host::new()
-        .server(&server)
-        .task("t")
-        .file("mine.yaml", text)
-        .args(["-c", "default", "-c", "mine.yaml"])
-        .run()
-        .expect(2);
-    run.says(&[
-        "config of plugin `hostile` is invalid: this deed is forbidden",
-        "mine.yaml:7",
-    ]);
+    for (deed, code, parts) in [
+        (
+            "refuse",
+            2,
+            [
+                "config of plugin `hostile` is invalid: this deed is forbidden",
+                "mine.yaml:7",
+            ],
+        ),
+        // These are the plugin's faults, and not the config's.
+        (
+            "refuse-long",
+            7,
+            ["plugin `hostile` failed in `configure`: ", "bytes more)"],
+        ),
+        (
+            "panic",
+            7,
+            [
+                "plugin `hostile` failed in `configure`: ",
+                "the guest's last words",
+            ],
+        ),
+    ] {
+        let server = Server::start(Scenario::commands(&[SUBMIT]));
+        let text = format!(
+            "pipeline:\n  parser: {path}\nplugins:\n  hostile:\n    config:\n      at: configure\n      do: {deed}\n"
+        );
+        let run = Host::new()
+            .server(&server)
+            .task("t")
+            .file("mine.yaml", text)
+            .args(["-c", "default", "-c", "mine.yaml"])
+            .run()
+            .expect(code)
+            .says(&parts);
+        assert_eq!(run.stderr.contains("is invalid"), code == 2, "{run}");
+        assert_eq!(server.served(), 0);
+    }
 }
 
 #[test]

@@ -126,7 +126,7 @@ pub fn report(args: &BatchReportArgs) -> Result<ExitCode, Failure> {
     report.lost = Some(LostAttempts::of(&args.look.dir, &state));
     if args.html {
         let name = args.look.dir.display().to_string();
-        let page = report_page(&name, &state, evaluated.as_ref());
+        let page = report_page(&name, &state, &report, evaluated.as_ref());
         return output::data(|out| out.write_all(page.as_bytes()));
     }
     if args.look.json {
