@@ -1,6 +1,6 @@
 is() { [ "${1:--}" != - ] && g cat-file -e "$1^{$2}" 2>/dev/null; }
 diff() {
-  g diff --binary --find-renames=50% --no-color --no-ext-diff --no-textconv --src-prefix="a/$prefix" --dst-prefix="b/$prefix" -U3 --inter-hunk-context=0 --diff-algorithm=myers --submodule=short --ignore-submodules=all "$@" </dev/null 2>"$own/said"
+  g diff --binary --find-renames=50% --no-color --no-ext-diff --no-textconv --src-prefix="a/$below" --dst-prefix="b/$below" -U3 --inter-hunk-context=0 --diff-algorithm=myers --submodule=short --ignore-submodules=all "$@" </dev/null 2>"$own/said"
 }
 is_text() {
   [ -z "$(LC_ALL=C tr -d '\001-\177' <"$1" | head -c 1 | od -An -c)" ] || { command -v iconv >/dev/null 2>&1 && iconv -f UTF-8 -t UTF-8 <"$1" >/dev/null 2>&1; }
@@ -41,6 +41,12 @@ find_base() {
 changes() {
   how=$1
   shift
+  if is_blocked; then
+    : >"$own/inside"
+    note "\`$odd\` is no file: git would wait for it, and makes no patch"
+    keep_all
+    return
+  fi
   prepare
   recall
   if [ -s "$s/bases" ] && [ -z "$is_known" ] && [ "$(weight)" -gt 5120 ]; then
@@ -65,13 +71,14 @@ $excluded
 END
   fi
   [ "$how" != commit ] || [ "$where" != . ] || only
-  if ! diff "$base" "$tree" -- :/ "$@" >"$own/patch" && ! diff --no-renames "$base" "$tree" -- :/ "$@" >"$own/patch"; then
+  diff --no-renames --name-only -z --diff-filter=AMT "$base" "$tree" -- :/ "$@" | lined >"$own/names"
+  if diff "$base" "$tree" -- :/ "$@" >"$own/patch" || diff --no-renames "$base" "$tree" -- :/ "$@" >"$own/patch"; then
+    is_text "$own/patch" || as_text "$@"
+  elif ! one_by_one "$@"; then
     archive "$(tail -n 1 "$own/said")"
     return
   fi
-  diff --no-renames --name-only -z --diff-filter=AMT "$base" "$tree" -- :/ "$@" | lined >"$own/names"
-  is_text "$own/patch" || as_text "$@"
-  cat "$own/patch" >>"$s/patch"
+  cat "$own/patch" >>"$s/patch" || is_full=1
   [ "$where" != . ] || unkept
   hidden
   compare "$@"
@@ -88,25 +95,46 @@ only() {
 } 2>/dev/null
 # A patch is kept as text: that of a file that is not UTF-8 becomes a binary one.
 as_text() {
-  diff --no-renames --name-only -z "$base" "$tree" -- :/ "$@" | lined >"$own/all"
-  : >"$own/patch"
-  : >"$own/binary"
-  while IFS= read -r line; do
-    name "$line"
-    diff --no-renames "$base" "$tree" -- ":(top,literal)$file" >"$own/one"
-    if is_text "$own/one"; then cat "$own/one" >>"$own/patch"; else printf '%s\n' "$line" >>"$own/binary"; fi
-  done <"$own/all"
+  diff --no-renames "$base" "$tree" -- :/ "$@" >"$own/text"
+  # The numbers of the files.
+  LC_ALL=C tr '\000' '\377' <"$own/text" | LC_ALL=C awk '
+    /^diff --git / { n++ }
+    /[\200-\377]/ {
+      gsub(/[\302-\337][\200-\277]|\340[\240-\277][\200-\277]|[\341-\354\356\357][\200-\277][\200-\277]|\355[\200-\237][\200-\277]/, "")
+      gsub(/\360[\220-\277][\200-\277][\200-\277]|[\361-\363][\200-\277][\200-\277][\200-\277]|\364[\200-\217][\200-\277][\200-\277]/, "")
+      if (/[\200-\377]/) print n
+    }' | uniq >"$own/binary"
+  pick 0 >"$own/patch"
   cp "$own/info/attributes" "$own/attributes" 2>/dev/null || : >"$own/attributes"
   printf '\n* -diff\n' >>"$own/info/attributes"
+  diff --no-renames "$base" "$tree" -- :/ "$@" >"$own/text"
+  pick 1 >>"$own/patch"
+  cp "$own/attributes" "$own/info/attributes"
+}
+# The part of the patch `$own/text` with the files that are named in `$own/binary` (1), or without them (0).
+pick() {
+  LC_ALL=C awk -v list="$own/binary" -v wanted="$1" 'BEGIN { while ((getline n < list) > 0) is[n] = 1 } /^diff --git / { at++ } (at in is) == wanted' "$own/text"
+}
+# The patch of each file by itself, if there are not many: git can't make that of all.
+one_by_one() {
+  g diff-tree -r --no-renames --name-only -z "$base" "$tree" 2>/dev/null | lined >"$own/all"
+  [ -s "$own/all" ] && [ "$(wc -l <"$own/all")" -le 500 ] || return
+  : >"$own/patch"
   while IFS= read -r line; do
     name "$line"
-    diff --no-renames "$base" "$tree" -- ":(top,literal)$file" >>"$own/patch"
-  done <"$own/binary"
-  cp "$own/attributes" "$own/info/attributes"
+    if diff --no-renames "$base" "$tree" -- ":(top,literal)$file" "$@" >"$own/one"; then
+      cat "$own/one" >>"$own/patch"
+    else
+      printf '%s\n' "$line"
+    fi
+  done <"$own/all" >"$own/parts"
+  prefixed <"$own/parts" >>"$s/files"
+  named "git can make no diff of these files ($(tail -n 1 "$own/said")): they are kept as an archive, if they were not removed" "$own/parts"
+  is_text "$own/patch" || as_text "$@"
 }
 # Names the changed files that the patch does not bring back byte for byte.
 compare() {
-  [ ! -s "$s/changed" ] || sed "s,^,$prefix," "$own/names" | grep -xF -f "$s/changed" >"$own/before"
+  [ ! -s "$s/changed" ] || prefixed <"$own/names" | grep -xF -f "$s/changed" >"$own/before"
   named 'these files had changes before the run, which are in the patch' "$own/before"
   if [ -f "$own/asked" ]; then
     mv "$own/asked" "$own/info/attributes"
@@ -124,27 +152,40 @@ compare() {
   zeroed <"$own/names" | g check-attr -z --stdin filter 2>/dev/null | lined | awk 'NR % 3 == 1 { name = $0 } NR % 3 == 0 && $0 != "unspecified" && $0 != "unset" { print name }' >"$own/filtered"
   named 'these files have a filter in `.gitattributes`, which was not run: the patch has what is on the disk' "$own/filtered"
   zeroed <"$own/names" | g checkout-index -z --stdin -f -q --prefix="$own/files/" 2>/dev/null
+  # A program for each file would take too long.
   while IFS= read -r line; do
     name "$line"
-    [ -L "$file" ] || cmp -s "./$file" "$own/files/$file" || printf '%s\n' "$prefix$line"
-  done <"$own/names" >"$own/differ"
-  named 'a conversion that `.gitattributes` or `core.autocrlf` asks for makes the bytes of these files others when the patch is applied' "$own/differ"
+    [ -L "$file" ] || [ "$line" != "$file" ] || printf '%s\n' "$line"
+  done <"$own/names" >"$own/plain"
+  on_disk=$(g hash-object --no-filters --stdin-paths <"$own/plain" 2>/dev/null)
+  brought=$(cd "$own/files" && top=$own/files && g hash-object --no-filters --stdin-paths <"$own/plain" 2>/dev/null)
+  if [ "$on_disk" != "$brought" ]; then
+    while IFS= read -r line; do
+      cmp -s "./$line" "$own/files/$line" || printf '%s\n' "$prefix$line"
+    done <"$own/plain" >"$own/differ"
+  fi
+  [ ! -f "$own/differ" ] || named 'a conversion that `.gitattributes` or `core.autocrlf` asks for makes the bytes of these files others when the patch is applied' "$own/differ"
 }
 # The files that have changed, if there can be no diff.
 archive() {
-  g ls-files -z --modified --others --exclude-standard 2>/dev/null | lined | sed '/\/$/d' | there | while IFS= read -r file; do
-    printf '%s\n' "$prefix$file"
-  done >>"$s/files"
-  note "\`$where\`: git can make no diff ($1), so the files that have changed are kept as an archive"
+  { [ -z "$tree" ] || g diff-tree -r --no-renames --name-only -z "$base" "$tree"; g ls-files -z --modified --others --exclude-standard; } 2>/dev/null |
+    lined | sed '/\/$/d' | sort -u | without_large | there >"$own/changed"
+  note "\`$where\`: git can make no diff ($1)"
+  if [ -s "$own/changed" ]; then
+    prefixed <"$own/changed" >>"$s/files"
+    note "\`$where\`: the files that have changed are kept as an archive"
+  else
+    keep_all
+  fi
 }
 # All files, if that is not much.
 keep_all() {
-  echo . >>"$s/seen"
+  echo "$where" >>"$s/seen"
   if [ "$(find . -name .git -prune -o -type f -print 2>/dev/null | head -n 5001 | wc -l)" -gt 5000 ] || [ "$(du -sk . | cut -f 1)" -gt 51200 ]; then
     note 'there are too many files to keep all of them'
     return
   fi
-  find . -name .git -prune -o \( -type f -o -type l \) -print >>"$s/files"
+  find . -name .git -prune -o \( -type f -o -type l \) -print | sed 's,^\./,,' | prefixed >>"$s/files"
   note 'all files are kept as an archive'
 }
 # What the folder of a submodule has that is new, if there is no repository for it that can be read.
@@ -203,6 +244,9 @@ saved() {
     fi
   fi
   cat "$s/notes"
+  if [ -n "$is_full" ] || ! { echo x >"$s/room" && [ -s "$s/room" ]; } 2>/dev/null; then
+    echo "@mswea note the temporary folder \`${TMPDIR:-/tmp}\` is full: changes may be missing"
+  fi
   echo '@mswea patch'
   cat "$s/patch"
 }
@@ -220,6 +264,6 @@ show() {
 lost() {
   [ -s "$s/bases" ] && ! grep -qxF -e '- - .' "$s/bases" || return
   note 'the repository that was there at the start is gone'
-  root=$(pwd -P)
+  root=$(pwd -P) where=. prefix=
   keep_all
 }

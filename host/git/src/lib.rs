@@ -24,8 +24,9 @@ const CHANGES: &str = include_str!("changes.sh");
 /// Begins the lines with a script's answers.
 const SIGN: &str = "@mswea ";
 
-/// A scratch folder that is removed at the end.
-const SCRATCH: &str = r#"s=$(mktemp -d) || exit 0
+/// A scratch folder that is removed at the end. Those of scripts that were killed are removed after an hour.
+const SCRATCH: &str = r#"s=$(mktemp -d "${TMPDIR:-/tmp}/mswea-patch.XXXXXX") || { printf '@mswea note no folder can be made in `%s`, so nothing is saved\n@mswea patch\n' "${TMPDIR:-/tmp}"; exit 0; }
+find "${TMPDIR:-/tmp}/" -maxdepth 1 -name 'mswea-patch.??????' -user "$(id -u)" -mmin +60 -exec rm -rf {} + 2>/dev/null
 trap 'rm -rf "$s"' EXIT
 : >"$s/notes"; : >"$s/patch"; : >"$s/bases"; : >"$s/seen"; : >"$s/files"
 "#;

@@ -5,7 +5,7 @@ set +Ceufvx
 for name in $(env | sed -n 's/^\(GIT_[A-Za-z0-9_]*\)=.*/\1/p'); do
   [ "$name" = GIT_EXEC_PATH ] || unset "$name"
 done
-tab=$(printf '\t') one=$(printf '\001') at=0 own=/dev/null top=/ excludes= crlf=false eol= head= named=
+tab=$(printf '\t') one=$(printf '\001') at=0 own=/dev/null top=/ excludes= crlf=false eol= head= named= below= is_full=
 has_git() { command -v git >/dev/null 2>&1; }
 # Names that end with a zero byte as lines, and back: a newline in a name is a byte of the value 1 in between.
 lined() { tr '\n\000' '\001\n'; }
@@ -100,7 +100,8 @@ each() {
   shift
   echo . >"$s/queue"
   while count=$((count + 1)) && where=$(sed -n "${count}p" "$s/queue") && [ -n "$where" ]; do
-    case $where in .) prefix= folder=$root ;; *) prefix=$where/ folder=$root/$where ;; esac
+    name "$where"
+    case $where in .) prefix= below= folder=$root ;; *) prefix=$where/ below=$file/ folder=$root/$file ;; esac
     if [ "$count" -gt 200 ]; then
       note "more than 200 repositories are inside of each other: those from \`$where\` on are left out"
       break
@@ -112,7 +113,8 @@ each() {
     : >"$own/inside"
     $what "$@"
     while IFS= read -r inside; do
-      if [ -e "$folder/$inside/.git" ]; then
+      name "$inside"
+      if [ -e "$folder/$file/.git" ]; then
         printf '%s\n' "$prefix$inside" >>"$s/queue"
       elif [ "$what" = changes ] && grep -qxF -e "$inside" "$own/links"; then
         bare_folder "$prefix$inside"
@@ -121,6 +123,7 @@ each() {
   done
 }
 # Those of the named files that are on the disk.
+without_large() { { cat "$own/large"; echo /; } >"$own/skipped" && grep -vxF -f "$own/skipped"; }
 there() {
   while IFS= read -r line; do
     name "$line"
@@ -128,9 +131,21 @@ there() {
   done
 }
 no_links() { g ls-files -s | sed -n 's/^160000 /0 /p' | g update-index --index-info; }
+# Names as they are in the outermost work tree.
+prefixed() {
+  while IFS= read -r line; do
+    printf '%s%s\n' "$prefix" "$line"
+  done
+}
 # The sum of the sizes of files that are not in the repository, in kilobytes.
 weight() {
-  g ls-files -z --modified --others --exclude-standard 2>/dev/null | xargs -0 stat -c %s 2>/dev/null | awk '{ sum += $1 } END { print int(sum / 1024) }'
+  sizes | awk '{ sum += $1 } END { print int(sum / 1024) }'
+}
+sizes() { g ls-files -z --modified --others --exclude-standard 2>/dev/null | xargs -0 stat -c '%s %n' -- 2>/dev/null; }
+# Whether there is a pipe or a device in place of a file that git reads in each folder: git would wait for it. `$odd` is its name.
+is_blocked() {
+  odd=$(find . -name .git -prune -o \( -name .gitignore -o -name .gitattributes \) \( -type p -o -type c -o -type b -o -type s \) -print 2>/dev/null | head -n 1)
+  [ -n "$odd" ]
 }
 # Prepares the index: entries that git would not look at are looked at, and repositories inside are left out of it: git would
 # start another git in each, with its settings. Their places go to `$own/inside`.
@@ -147,12 +162,17 @@ prepare() {
   no_links
   { cat "$own/links"; g ls-files -z --others --exclude-standard | lined | sed -n 's,/$,,p'; } | sort -u >"$own/inside"
 } 2>/dev/null
-# Adds all files to the index, but does not look into repositories inside.
+# Adds all files to the index, but does not look into repositories inside, and not the largest files: those that make more than
+# 40 MB together, for which a patch has no room.
 add_all() {
+  sizes | sort -n | LC_ALL=C awk '(sum += $1) > 41943040 { sub(/^[0-9]+ /, ""); print }' >"$own/large"
   set -- .
-  while IFS= read -r inside; do
-    set -- "$@" ":(exclude,top,literal)$inside"
-  done <"$own/inside"
+  while IFS= read -r line; do
+    name "$line"
+    [ -z "$line" ] || set -- "$@" ":(exclude,top,literal)$file"
+  done <<END
+$(cat "$own/inside" && head -n 1000 "$own/large")
+END
   g add --all --ignore-errors -- "$@" >/dev/null 2>"$own/said"
 }
 # Adds all files to the index; `$tree` is then their tree, or empty with the reason in `$own/said`.
@@ -163,19 +183,21 @@ take() {
     printf '\n* -text -crlf -eol -ident -working-tree-encoding\n' >>"$own/info/attributes"
     add_all
     if [ $? -gt 1 ]; then
-      g ls-files -z --modified --deleted --others --exclude-standard 2>/dev/null | lined | sed '/\/$/d' | head -n 1000 | sort -u | while IFS= read -r line; do
+      g ls-files -z --modified --deleted --others --exclude-standard 2>/dev/null | lined | sed '/\/$/d' | head -n 1000 | sort -u | without_large | while IFS= read -r line; do
         name "$line"
         g update-index --add --remove -- "$file" 2>/dev/null || printf '%s\n' "$prefix$line"
       done >"$own/unread"
       named 'these files can not be read, and are left out' "$own/unread"
     fi
   fi
-  sed -n "s/^error: open(\"\(.*\)\").*/\1/p" "$own/said" >"$own/unread"
+  sed -n "s/^error: open(\"\(.*\)\").*/\1/p; s/^warning: could not open directory '\(.*\)'.*/\1/p" "$own/said" >"$own/unread"
   named 'these files can not be read, and are left out' "$own/unread"
+  named 'these files are left out, because they are larger than the 40 MB that a patch can have' "$own/large"
   no_links 2>/dev/null
   # Files of a repository inside that is none any more would be new files.
   while read -r a b place; do
-    [ "$where$place" = .. ] || [ "$where" != . ] || [ -e "$root/$place/.git" ] || g rm -r -q --cached --ignore-unmatch -- ":(top,literal)$place" >/dev/null 2>&1
+    name "$place"
+    [ "$where$place" = .. ] || [ "$where" != . ] || [ -e "$root/$file/.git" ] || g rm -r -q --cached --ignore-unmatch -- ":(top,literal)$file" >/dev/null 2>&1
   done <"$s/bases"
   tree=$(g write-tree --missing-ok 2>>"$own/said")
 }

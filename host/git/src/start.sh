@@ -3,8 +3,13 @@
 # $1: `names`: the tree stays unknown, and the changed files are named. `own`, `any`: a tree that is no commit's is kept in the
 # repository, where git removes it after some weeks, unless its files are large or, with `own`, the repository is another user's.
 start() {
-  prepare
   tree=
+  if is_blocked; then
+    : >"$own/inside"
+    echo "@mswea start ${head:--} - $where"
+    return
+  fi
+  prepare
   case $1 in
   names)
     { g ls-files -z --modified --others --exclude-standard; [ -z "$head" ] || g diff --cached --name-only -z --ignore-submodules=all "$head"; } 2>/dev/null |

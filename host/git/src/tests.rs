@@ -209,6 +209,39 @@ const CASES: &[Case] = &[
         ]),
     ),
     (
+        "one file that is no UTF-8 among many that are",
+        "mkdir m; for i in $(seq 60); do echo ü >m/$i; done; printf 'caf\\351\\n' >m/l; printf 'a\\000b' >m/b; git add -A; git commit -qm m",
+        "for i in $(seq 60); do echo ö €𝄞 >>m/$i; done; printf 'cr\\350me\\n' >>m/l; printf 'b\\000c' >m/b; printf '\\355\\240\\200\\n' >m/s; rm m/7; mv m/8 m/eight",
+        Same,
+    ),
+    (
+        "files whose contents are missing",
+        "mkdir x y; echo x >x/f; echo y >y/f; git add .; git commit -qm xy; git config uploadpack.allowFilter true; cd ..; git clone -q --no-local --filter=blob:none --sparse \"file://$PWD/work\" p; rm -rf work; mv p work",
+        "echo t >>a.txt; mkdir y; echo mine >y/f",
+        Named(&["git can make no diff of these files", "`y/f`"]),
+    ),
+    (
+        "a file that is too large",
+        "",
+        "truncate -s 45M big; echo t >>a.txt",
+        Named(&["larger than the 40 MB", "`big`"]),
+    ),
+    (
+        "a pipe in place of ignored names",
+        "",
+        "mkdir d; mkfifo d/.gitignore; echo t >>a.txt",
+        Named(&[
+            "`./d/.gitignore` is no file",
+            "all files are kept as an archive",
+        ]),
+    ),
+    (
+        "a repository in a folder with an odd name",
+        "",
+        "in=$(printf \"n\\nl, &\\\\\"); mkdir \"$in\"; git init -q \"$in\"; echo i >\"$in/i\"; echo t >>a.txt",
+        SameAnd("is a repository that was made during the run"),
+    ),
+    (
         "binary files",
         "head -c 5000 /dev/urandom >b; git add .; git commit -qm b",
         "head -c 6000 /dev/urandom >>b; printf '\\000\\001' >c",
@@ -429,7 +462,7 @@ const CASES: &[Case] = &[
     ),
     (
         "a clone without its blobs",
-        "cd ..; git clone -q --no-local --filter=blob:none \"file://$PWD/work\" p; rm -rf work; mv p work",
+        "git config uploadpack.allowFilter true; cd ..; git clone -q --no-local --filter=blob:none \"file://$PWD/work\" p; rm -rf work; mv p work",
         "echo t >>a.txt; echo n >n",
         Same,
     ),

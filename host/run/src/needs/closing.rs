@@ -139,6 +139,12 @@ impl Agent {
             return output;
         };
         output.output = saved.patch;
+        if output.extra.contains_key("elided_bytes") {
+            self.show(&Progress::Warning(
+                "saved changes: the patch is larger than what is kept of it, and can't be applied",
+            ));
+            output.returncode = 1;
+        }
         for note in &saved.notes {
             self.show(&Progress::Warning(&format!("saved changes: {note}")));
         }
