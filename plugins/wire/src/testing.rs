@@ -474,12 +474,18 @@ pub fn measure_step<F: Format>(format: &F, reply: &Message) -> (f64, f64) {
     (steps[steps.len() / 2], copies[copies.len() / 2])
 }
 
-/// The kinds of the signs that an adapter gives while it gets these events, one by one.
+/// The kinds of the signs that an adapter gives while it gets these events, one by one. It has a
+/// reply if there are any.
+///
+/// # Panics
+/// If it is not so.
 pub fn kinds(adapter: &mut impl Adapter, events: &[serde_json::Value]) -> Vec<String> {
     let body: String = events
         .iter()
         .map(|event| format!("data: {event}\n\n"))
         .collect();
     let signs = signs(adapter, 200, &body).into_iter();
-    signs.map(|(kind, _)| kind).collect()
+    let kinds: Vec<String> = signs.map(|(kind, _)| kind).collect();
+    assert_eq!(adapter.finish().is_ok(), !kinds.is_empty(), "{body}");
+    kinds
 }

@@ -275,10 +275,10 @@ impl Block {
     }
 }
 
-/// Adds keys to others; null does not replace a value.
+/// Adds keys to others; null and an empty text do not replace a value.
 fn merge(known: &mut Map<String, Value>, keys: Map<String, Value>) {
     for (key, value) in keys {
-        if !value.is_null() || !known.contains_key(&key) {
+        if !(value.is_null() || value == "") || !known.contains_key(&key) {
             known.insert(key, value);
         }
     }

@@ -378,6 +378,7 @@ fn a_reason_before_the_content_is_a_placeholder() {
                 call,
                 input,
                 end(json!("tool_use")),
+                end(json!("")),
             ],
             &["finished"],
         ),

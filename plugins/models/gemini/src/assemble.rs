@@ -121,7 +121,8 @@ impl Assembly {
             }
         }
         for (key, value) in candidate {
-            if !value.is_null() {
+            let is_said_already = value == "" && self.candidate.contains_key(&key);
+            if !value.is_null() && !is_said_already {
                 self.candidate.insert(key, value);
             }
         }

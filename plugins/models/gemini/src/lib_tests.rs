@@ -234,7 +234,8 @@ fn a_reason_beside_content_may_not_be_the_last_one() {
         ),
         (vec![words(json!("")), call(Value::Null)], &[]),
         (vec![words(Value::Null), empty], &["finished"]),
-        (vec![call(json!("")), end], &["finished"]),
+        (vec![call(json!("")), end.clone()], &["finished"]),
+        (vec![call(json!("")), end, words(json!(""))], &["finished"]),
     ] {
         assert_eq!(
             kinds(&mut adapter(json!({"model": "m"})), &events),

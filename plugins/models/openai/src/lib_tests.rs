@@ -289,6 +289,10 @@ fn a_reason_beside_content_may_not_be_the_last_one() {
             vec![bare(Value::Null), call(json!("")), bare(stop())],
             &["finished"],
         ),
+        (
+            vec![call(Value::Null), bare(stop()), bare(json!(""))],
+            &["finished"],
+        ),
     ] {
         assert_eq!(
             kinds(&mut adapter(json!({"model": "m"})), &events),

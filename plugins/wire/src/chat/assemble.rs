@@ -187,12 +187,7 @@ impl Assembly {
             self.error = Some(json!({ "error": error }));
             return;
         }
-        if let Some(reason) = choice
-            .get("finish_reason")
-            .filter(|reason| !reason.is_null())
-        {
-            self.finish_reason = Some(reason.clone());
-        }
+        self.take_reason(choice.get("finish_reason").cloned());
         let delta = match choice.shift_remove("delta") {
             Some(Value::Object(delta)) => Some(delta),
             // A whole message in place of a delta; after deltas it would only repeat them.
@@ -211,6 +206,15 @@ impl Assembly {
             choice.shift_remove(key);
         }
         collect(&mut self.beside, choice);
+    }
+
+    /// An empty reason does not replace one.
+    fn take_reason(&mut self, reason: Option<Value>) {
+        match (&self.finish_reason, reason) {
+            (_, None | Some(Value::Null)) => {}
+            (Some(_), Some(reason)) if reason == "" => {}
+            (_, reason) => self.finish_reason = reason,
+        }
     }
 
     fn take_delta(&mut self, delta: Map<String, Value>, deltas: &mut Vec<Delta>) {

@@ -40,9 +40,7 @@ impl Assembly {
             return true;
         };
         self.has_choice = true;
-        if let Some(reason) = finish_reason {
-            self.finish_reason = Some(Value::String(reason));
-        }
+        self.take_reason(finish_reason.map(Value::String));
         // Reasoning first, also if a chunk has it after the text that it led to.
         if let Some(piece) = delta.reasoning_content {
             show(deltas, "reasoning", &piece);
