@@ -15,6 +15,8 @@ const MANIFEST: &str = "manifest.jsonl";
 const LIMIT: u64 = 1 << 30;
 /// How many bytes of manifests are read for one answer. Of what is after that nothing is known.
 const READ: u64 = 256 << 20;
+/// The longest line that is read.
+const LINE: u64 = 4 << 20;
 /// The number of instances that are named.
 const NAMED: usize = 500;
 
@@ -76,10 +78,11 @@ fn look(batch: &Path, found: &mut WaitingInstances, left: &mut u64) {
     };
     let mut lines = BufReader::new(file.take(*left));
     let mut line = Vec::new();
-    while let Ok(read @ 1..) = lines.read_until(b'\n', &mut line) {
-        *left = left.saturating_sub(read as u64);
+    while let Ok(read @ 1..) = (&mut lines).take(LINE).read_until(b'\n', &mut line) {
+        let read = read as u64;
+        *left = left.saturating_sub(read);
         let Ok(ManifestLine { id }) = serde_json::from_slice(&line) else {
-            found.more |= *left == 0;
+            found.more |= *left == 0 || read == LINE;
             return;
         };
         line.clear();
@@ -99,6 +102,18 @@ fn look(batch: &Path, found: &mut WaitingInstances, left: &mut u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_without_an_end_is_not_read_whole() {
+        let root = tempfile::tempdir().unwrap();
+        let begin = "{\"id\":\"i1\"}\n{\"id\":\"";
+        let manifest = format!("{begin}{}\"}}\n", "x".repeat(5 << 20));
+        fs::write(root.path().join(MANIFEST), manifest).unwrap();
+        let (mut found, mut left) = (WaitingInstances::default(), READ);
+        look(root.path(), &mut found, &mut left);
+        assert!(found.more && found.count == 1, "{found:?}");
+        assert!(READ - left <= LINE + begin.len() as u64);
+    }
 
     #[test]
     fn those_without_a_folder_wait() {
