@@ -230,6 +230,11 @@ mod tests {
         fs::create_dir_all(at("a/b/empty")).unwrap();
         fs::write(at("a/b/x"), "x").unwrap();
         std::os::unix::fs::symlink("b/x", at("a/link")).unwrap();
+        let targets = ["/", "d//x/", "/usr/./bin/", &"l".repeat(150)];
+        for target in targets {
+            let link = at("a").join(format!("to{}", target.len()));
+            std::os::unix::fs::symlink(target, link).unwrap();
+        }
         let long = "n".repeat(150);
         fs::write(at("a").join(&long), "long").unwrap();
         let name = Path::new("to");
@@ -250,6 +255,10 @@ mod tests {
         assert_eq!(fs::read_to_string(top.join("link")).unwrap(), "x");
         assert_eq!(fs::read_to_string(top.join(long)).unwrap(), "long");
         assert!(top.join("b/empty").is_dir());
+        for target in targets {
+            let found = fs::read_link(top.join(format!("to{}", target.len()))).unwrap();
+            assert_eq!(found.as_os_str(), target);
+        }
     }
 
     /// Folders in one another: `names` of them, each with this name.

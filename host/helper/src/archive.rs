@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// How deeply folders may be nested. What unpacks an archive takes the square of a path's depth for each file.
@@ -74,7 +75,12 @@ fn append(
         inside.extend(inner.map(|entry| (entry.path(), name.join(entry.file_name()))));
     } else if kind.is_symlink() {
         header.set_size(0);
-        archive.append_link(&mut header, name, fs::read_link(from)?)?;
+        let target = fs::read_link(from)?;
+        // The other form makes `a/b` of `a//b/`; a longer target has an entry of its own.
+        match header.set_link_name_literal(target.as_os_str().as_bytes()) {
+            Ok(()) => archive.append_data(&mut header, name, io::empty())?,
+            Err(_) => archive.append_link(&mut header, name, target)?,
+        }
     } else if kind.is_file() {
         // The content has exactly the size in the header, even if the file grows or shrinks
         // meanwhile.
