@@ -496,6 +496,53 @@ fn a_batch_leaves_the_files_of_swe_agent_and_goes_on() {
 }
 
 #[test]
+fn what_swe_agent_has_run_is_skipped_unless_it_has_not_ended() {
+    let server = server(&[("submit", json!({})), ("submit", json!({}))]);
+    let ids = ["done", "early", "open"];
+    let lines = ids.map(|id| json!({"instance_id": id, "problem_statement": "fix it"}).to_string());
+    let mut host = Host::new()
+        .file("mine.yaml", CONFIG.replace("({{points}} points)", ""))
+        .file("tasks.jsonl", lines.join("\n"))
+        .file(
+            "out/preds.json",
+            json!({"done": {"model_patch": "p"}}).to_string(),
+        );
+    for (id, info) in ids.into_iter().zip([
+        json!({"exit_status": "submitted"}),
+        json!({"exit_status": "early_exit"}),
+        json!({"exit_status": null}),
+    ]) {
+        let text = json!({"trajectory": [], "history": [], "info": info}).to_string();
+        host = host.file(&format!("out/{id}/{id}.traj"), text);
+    }
+    for round in 1..=2 {
+        let of_agent = |word: &String| !word.starts_with("--problem") && !word.starts_with("--env");
+        let more = [
+            "--instances.path=tasks.jsonl",
+            "--instances.deployment.type=local",
+            "--output_dir=out",
+        ];
+        let words = ["sweagent", "run-batch"].map(str::to_owned).into_iter();
+        let words = words.chain(run(&server, &more).into_iter().skip(2).filter(of_agent));
+        let done = host.env("SOME_KEY", "k").args(words).run().expect(0);
+        assert_eq!(server.served(), 2, "{done}");
+        let out = done.dir.join("out");
+        assert_eq!(read(&out.join("done/done.traj"))["history"], json!([]));
+        assert_eq!(read(&out.join("preds.json"))["done"]["model_patch"], "p");
+        for id in ["early", "open"] {
+            let made = read(&out.join(id).join(format!("{id}.traj")));
+            assert_eq!(made["info"]["exit_status"], "submitted", "round {round}");
+        }
+        let statuses = fs::read_to_string(out.join("run_batch_exit_statuses.yaml")).unwrap();
+        assert!(
+            statuses.contains("  skipped (submitted):\n  - done\n"),
+            "{statuses}"
+        );
+        host = Host::after(&done);
+    }
+}
+
+#[test]
 fn an_id_that_is_no_name_of_a_folder_is_refused() {
     let server = server(&[("submit", json!({}))]);
     let long = "x".repeat(201);

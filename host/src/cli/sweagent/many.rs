@@ -1,6 +1,6 @@
 //! `sweagent run-batch`: many problems, as a batch of this host with SWE-agent's additional files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::attempts::{AttemptsCourse, AttemptsPlan, completed};
-use super::many_files::SweBatchFiles;
+use super::many_files::{SweBatchFiles, status_there};
 use super::single::{StagedCopy, help, local_repo, read_variables, staged_copy, without_secrets};
 use crate::cli::args::{RunArgs, SelectArgs, WorkArgs};
 use crate::cli::batch::{BatchPlan, BatchSources, batch_failure, split_rows, work_on};
 use crate::cli::exit::ExitCode;
 use crate::cli::output::{self, Failure};
 use mswea_batch::{
-    BatchError, BatchFolder, BatchInstance, InstanceCourse, Picked, Redo, Selection,
+    BatchError, BatchFolder, BatchInstance, FolderState, InstanceCourse, Picked, Redo, Selection,
     TaskCompletion, image_name,
 };
 use mswea_config::Sources;
@@ -59,8 +59,31 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     for warning in &settings.warnings {
         output::warning(warning);
     }
-    let chosen = chosen(&settings)?;
+    let mut chosen = chosen(&settings)?;
     let folder = folder(&request, &settings)?;
+    let mut skipped = Vec::new();
+    if !settings.redo {
+        let state = FolderState::read(&folder).unwrap_or_default();
+        let ours: HashSet<&str> = state.instances.iter().map(|it| it.id.as_str()).collect();
+        chosen.retain(|instance| {
+            let is_ours = ours.contains(instance.id.as_str());
+            let status = (!is_ours).then(|| status_there(&folder, &instance.id));
+            let status = status.flatten();
+            let is_left = status.is_none();
+            skipped.extend(status.map(|status| (instance.id.clone(), status)));
+            is_left
+        });
+    }
+    if !skipped.is_empty() {
+        output::note(&format!(
+            "{} instances have a trajectory of SWE-agent in `{}`, and are skipped",
+            skipped.len(),
+            folder.display()
+        ));
+    }
+    if chosen.is_empty() {
+        return Ok(ExitCode::Submitted);
+    }
     let mut made = MadeInstances::default();
     for (place, instance) in chosen.iter().enumerate() {
         made.add(&request.tree, instance, &folder, place)?;
@@ -76,7 +99,7 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
         true => None,
         false => Some(Arc::new(ImagesOfTasks(made.images))),
     };
-    let files = SweBatchFiles::new(folder.clone(), shown, made.configs);
+    let files = SweBatchFiles::new(folder.clone(), shown, made.configs, skipped);
     work_on(BatchPlan {
         dir: &folder,
         opened: made.opened,

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -29,7 +29,20 @@ pub(super) struct SweBatchFiles {
     shared: Arc<SweFilesOf>,
     /// The configuration of the batch.
     config: Value,
+    /// The instances that SWE-agent has run, with their statuses.
+    skipped: Vec<(String, String)>,
     writer: Mutex<Option<FilesWriter>>,
+}
+
+/// The exit status in the trajectory of an instance; none if it has not ended: SWE-agent runs it again.
+pub(super) fn status_there(folder: &Path, id: &str) -> Option<String> {
+    let files = SweFiles {
+        run: folder.to_owned(),
+        id: id.to_owned(),
+    };
+    let made = trajectory::read(&files.named("traj")).ok()?;
+    let status = made["info"]["exit_status"].as_str()?;
+    (status != "early_exit").then(|| status.to_owned())
 }
 
 /// The data of the writer.
@@ -54,10 +67,16 @@ enum FileWork {
 }
 
 impl SweBatchFiles {
-    pub(super) fn new(folder: PathBuf, config: Value, configs: HashMap<String, Value>) -> Self {
+    pub(super) fn new(
+        folder: PathBuf,
+        config: Value,
+        configs: HashMap<String, Value>,
+        skipped: Vec<(String, String)>,
+    ) -> Self {
         Self {
             shared: Arc::new(SweFilesOf { folder, configs }),
             config,
+            skipped,
             writer: Mutex::new(None),
         }
     }
@@ -88,6 +107,9 @@ impl MoreFiles for SweBatchFiles {
         let shared = self.shared.clone();
         write_json(&shared.folder.join("run_batch.config.yaml"), &self.config)?;
         let mut statuses = SweBatchStatuses::default();
+        for (id, status) in &self.skipped {
+            statuses.set(id, &format!("skipped ({status})"), 0.0);
+        }
         for result in start.done {
             // A process that was killed may not have written it.
             let status = match shared.has_trajectory(&result.instance_id) {
@@ -232,11 +254,7 @@ impl SweFilesOf {
         if has_status && !self.has_attempts(id) {
             return false;
         }
-        let made = serde_json::from_str::<Value>(&text).unwrap_or_default();
-        matches!(
-            made["info"]["exit_status"].as_str(),
-            None | Some("early_exit")
-        )
+        status_there(&self.folder, id).is_none()
     }
 
     fn write_statuses(&self, statuses: &SweBatchStatuses) -> Result<(), Failure> {
