@@ -238,7 +238,7 @@ pub fn object(text: Option<&str>) -> Option<Map<String, Value>> {
     serde_json::from_str(text?).ok()
 }
 
-/// A count, which some servers write as `3.0`.
+/// A count, which some servers write as `3.0` or `"3"`; one that is negative is not reported.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -246,6 +246,9 @@ pub fn object(text: Option<&str>) -> Option<Map<String, Value>> {
 )]
 pub fn count(value: Option<&Value>) -> Option<u64> {
     let value = value?;
+    if let Some(text) = value.as_str() {
+        return text.trim().parse().ok();
+    }
     value.as_u64().or_else(|| {
         let number = value.as_f64()?;
         (number >= 0.0).then_some(number as u64)

@@ -1,7 +1,7 @@
 //! Replies: parses a complete response.
 
 use mswea_sdk::types::{ContentPart, Message, Opaque, Reasoning, Reply, ToolCall, Usage};
-use mswea_wire::repair;
+use mswea_wire::{json, repair};
 use serde_json::{Value, json};
 
 use crate::{FORMAT, arguments};
@@ -91,27 +91,28 @@ fn finish_reason(reason: &str) -> &str {
     }
 }
 
-/// Parses a `usage` object; none if it is none. Anthropic counts cached tokens separately from the
+/// Parses a `usage` object; none if it has no count. Anthropic counts cached tokens separately from the
 /// input, the contract as part of it.
 pub fn usage(usage: &Value) -> Option<Usage> {
-    if !usage.is_object() {
-        return None;
-    }
-    let count = |pointer: &str| usage.pointer(pointer).and_then(Value::as_u64);
-    let read = count("/cache_read_input_tokens").unwrap_or(0);
+    let count = |pointer: &str| json::count(usage.pointer(pointer));
+    let read = count("/cache_read_input_tokens");
     let hour = count("/cache_creation/ephemeral_1h_input_tokens").unwrap_or(0);
     let write = count("/cache_creation_input_tokens").unwrap_or_else(|| {
         let minutes = count("/cache_creation/ephemeral_5m_input_tokens").unwrap_or(0);
         minutes.saturating_add(hour)
     });
-    let input = count("/input_tokens").unwrap_or(0);
+    let [input, output] = ["/input_tokens", "/output_tokens"].map(count);
+    if input.or(output).or(read).is_none() && write == 0 {
+        return None;
+    }
+    let read = read.unwrap_or(0);
     let reasoning = count("/output_tokens_details/thinking_tokens")
         .or_else(|| count("/output_tokens_details/reasoning_tokens"));
     Some(Usage {
-        input_tokens: input.saturating_add(read).saturating_add(write),
+        input_tokens: input.unwrap_or(0).saturating_add(read).saturating_add(write),
         cache_read_tokens: read,
         cache_write_tokens: write,
-        output_tokens: count("/output_tokens").unwrap_or(0),
+        output_tokens: output.unwrap_or(0),
         reasoning_tokens: reasoning.unwrap_or(0),
         cost: None,
         // These tokens have a price of their own.

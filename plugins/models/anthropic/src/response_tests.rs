@@ -22,7 +22,11 @@ fn reasons_are_put_into_the_contracts_words() {
 #[test]
 fn usage_counts_what_was_cached_as_input() {
     let vectors = [
-        (json!({}), [0, 0, 0, 0, 0], None),
+        (
+            json!({"input_tokens": 3.0, "output_tokens": "4", "cache_read_input_tokens": "5"}),
+            [8, 5, 0, 4, 0],
+            None,
+        ),
         (
             json!({"input_tokens": 3, "output_tokens": 4, "cache_read_input_tokens": null}),
             [3, 0, 0, 4, 0],
@@ -46,7 +50,13 @@ fn usage_counts_what_was_cached_as_input() {
         assert_eq!(counts(&got), expected, "{value}");
         assert_eq!(got.extra, extra.map(|extra| extra.to_string()), "{value}");
     }
-    assert_eq!(usage(&Value::Null), None);
+    for value in [
+        json!(null),
+        json!({}),
+        json!({"input_tokens": -5, "output_tokens": "many"}),
+    ] {
+        assert_eq!(usage(&value), None, "{value}");
+    }
 }
 
 #[test]

@@ -163,11 +163,14 @@ fn add_opaque(message: &mut Message, part: &Value) {
     }));
 }
 
-/// Parses `usageMetadata`; none if the value is not an object.
+/// Parses `usageMetadata`; none if it has no count.
 pub fn usage(usage: &Value) -> Option<Usage> {
     let usage = usage.as_object()?;
-    let of = |key: &str| count(usage.get(key)).unwrap_or(0);
-    let (prompt, answer) = (of("promptTokenCount"), of("candidatesTokenCount"));
+    let read = |key: &str| count(usage.get(key));
+    let of = |key: &str| read(key).unwrap_or(0);
+    let (prompt, answer) = (read("promptTokenCount"), read("candidatesTokenCount"));
+    prompt.or(answer).or_else(|| read("thoughtsTokenCount"))?;
+    let (prompt, answer) = (prompt.unwrap_or(0), answer.unwrap_or(0));
     let thoughts = of("thoughtsTokenCount");
     let input = prompt.saturating_add(of("toolUsePromptTokenCount"));
     // Some servers count reasoning as part of the answer already.

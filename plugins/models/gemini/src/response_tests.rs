@@ -107,7 +107,7 @@ fn parts_are_read_in_every_form() {
 fn usage_counts_thoughts_once() {
     // input, cache read, output, reasoning
     for (value, expected) in [
-        (json!({}), (0, 0, 0, 0)),
+        (json!({"promptTokenCount": "10", "candidatesTokenCount": 5.0}), (10, 0, 5, 0)),
         (
             json!({"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 22,
                    "thoughtsTokenCount": 7, "cachedContentTokenCount": 4}),
@@ -134,7 +134,13 @@ fn usage_counts_thoughts_once() {
             "{value}"
         );
     }
-    assert_eq!(usage(&Value::Null), None);
+    for value in [
+        json!(null),
+        json!({}),
+        json!({"promptTokenCount": -5, "candidatesTokenCount": "many"}),
+    ] {
+        assert_eq!(usage(&value), None, "{value}");
+    }
 }
 
 #[test]

@@ -157,7 +157,12 @@ fn tool_calls_are_read_in_every_form() {
 fn usage_is_read_from_every_dialect() {
     // input, cache read, cache write, output, reasoning, cost
     let vectors = [
-        (json!({}), ([0, 0, 0, 0, 0], None)),
+        (json!({"cost": 0.5}), ([0, 0, 0, 0, 0], Some(0.5))),
+        (
+            json!({"prompt_tokens": "100", "completion_tokens": " 5 ",
+                   "prompt_tokens_details": {"cached_tokens": "4"}}),
+            ([100, 4, 0, 5, 0], None),
+        ),
         (
             json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15,
                    "prompt_tokens_details": {"cached_tokens": 4},
@@ -196,7 +201,13 @@ fn usage_is_read_from_every_dialect() {
         let got = usage(&value).unwrap();
         assert_eq!((counts(&got), got.cost), expected, "{value}");
     }
-    assert_eq!(usage(&Value::Null), None);
+    for value in [
+        json!(null),
+        json!({}),
+        json!({"prompt_tokens": -5, "completion_tokens": "many", "cost": "0.5"}),
+    ] {
+        assert_eq!(usage(&value), None, "{value}");
+    }
 }
 
 #[test]

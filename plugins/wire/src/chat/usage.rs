@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::json::{cost, count};
 
-/// Parses a `usage` object; none if it is none.
+/// Parses a `usage` object; none if it has neither a count nor a cost.
 pub(super) fn usage(usage: &Value) -> Option<Usage> {
     let usage = usage.as_object()?;
     let prompt = usage.get("prompt_tokens_details");
@@ -22,10 +22,16 @@ pub(super) fn usage(usage: &Value) -> Option<Usage> {
         .unwrap_or(0);
     let reasoning = completion.and_then(|details| details.get("reasoning_tokens"));
     let mut reasoning_tokens = count(reasoning).unwrap_or(0);
-    let mut input_tokens = top("prompt_tokens").unwrap_or(0);
-    let mut output_tokens = top("completion_tokens").unwrap_or(0);
+    let [input, output, total] =
+        ["prompt_tokens", "completion_tokens", "total_tokens"].map(top);
+    let cost = cost(usage.get("cost"));
+    if input.or(output).or(total).is_none() && cost.is_none() {
+        return None;
+    }
+    let mut input_tokens = input.unwrap_or(0);
+    let mut output_tokens = output.unwrap_or(0);
     // Some servers count cached or reasoning tokens only in the total.
-    let missing = top("total_tokens")
+    let missing = total
         .unwrap_or(0)
         .saturating_sub(input_tokens.saturating_add(output_tokens));
     if missing > 0 {
@@ -43,7 +49,7 @@ pub(super) fn usage(usage: &Value) -> Option<Usage> {
         cache_write_tokens,
         output_tokens,
         reasoning_tokens,
-        cost: cost(usage.get("cost")),
+        cost,
         extra: None,
     })
 }

@@ -143,21 +143,25 @@ fn readable(item: &Map<String, Value>) -> String {
     }
 }
 
-/// Parses a `usage` object; none if it is none.
+/// Parses a `usage` object; none if it has neither a count nor a cost.
 pub fn usage(usage: &Value) -> Option<Usage> {
     let usage = usage.as_object()?;
-    let top = |key: &str| count(usage.get(key)).unwrap_or(0);
+    let [input, output] = ["input_tokens", "output_tokens"].map(|key| count(usage.get(key)));
+    let cost = cost(usage.get("cost"));
+    if input.or(output).is_none() && cost.is_none() {
+        return None;
+    }
     let detail = |of: &str, key: &str| {
         let details = usage.get(of).and_then(|details| details.get(key));
         count(details).unwrap_or(0)
     };
     Some(Usage {
-        input_tokens: top("input_tokens"),
+        input_tokens: input.unwrap_or(0),
         cache_read_tokens: detail("input_tokens_details", "cached_tokens"),
         cache_write_tokens: detail("input_tokens_details", "cache_write_tokens"),
-        output_tokens: top("output_tokens"),
+        output_tokens: output.unwrap_or(0),
         reasoning_tokens: detail("output_tokens_details", "reasoning_tokens"),
-        cost: cost(usage.get("cost")),
+        cost,
         extra: None,
     })
 }

@@ -112,7 +112,8 @@ fn reasoning_is_shown_as_far_as_there_is_any() {
 fn usage_is_read_with_its_details() {
     // input, cache read, cache write, output, reasoning, cost
     for (value, expected) in [
-        (json!({}), ([0, 0, 0, 0, 0], None)),
+        (json!({"cost": 0.25}), ([0, 0, 0, 0, 0], Some(0.25))),
+        (json!({"input_tokens": "10", "output_tokens": "5"}), ([10, 0, 0, 5, 0], None)),
         (
             json!({"input_tokens": 10, "input_tokens_details": {"cached_tokens": 4},
                    "output_tokens": 5, "output_tokens_details": {"reasoning_tokens": 3},
@@ -132,7 +133,13 @@ fn usage_is_read_with_its_details() {
         let got = usage(&value).unwrap();
         assert_eq!((counts(&got), got.cost), expected, "{value}");
     }
-    assert_eq!(usage(&Value::Null), None);
+    for value in [
+        json!(null),
+        json!({}),
+        json!({"input_tokens": -5, "output_tokens": "many"}),
+    ] {
+        assert_eq!(usage(&value), None, "{value}");
+    }
 }
 
 #[test]
