@@ -172,6 +172,7 @@ pub(super) fn on_send(
     if chain.contains("HTTP version parsed")
         || chain.contains("HTTP header parsed")
         || chain.contains("status-code parsed")
+        || chain.contains("content-length parsed")
         || chain.contains("head is too large")
     {
         return RequestFault::new(

@@ -3,7 +3,7 @@
 //! Loading the system's certificates takes milliseconds, so it happens at the first `https:`
 //! request: a run with a local server never does it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -14,6 +14,10 @@ use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
+use rustls_native_certs::CertificateResult;
+
+/// The most bytes of a file with certificates; those of a system have less than one MiB.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// Gives the value of an environment variable.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -138,6 +142,30 @@ struct Roots {
     named: Vec<CertificateDer<'static>>,
 }
 
+/// The certificates of the file that `SSL_CERT_FILE` names. A pipe or a device may have no end.
+fn certificates_of(file: &Path) -> Result<CertificateResult, String> {
+    let refused = |why: &str| {
+        format!(
+            "`SSL_CERT_FILE` is `{}`, {why}: set it to the path of a file with PEM certificates, or unset it to use the system's",
+            file.display()
+        )
+    };
+    match file.metadata() {
+        Err(error) => return Err(refused(&format!("which can't be read ({error})"))),
+        Ok(meta) if !meta.is_file() => return Err(refused("which is no file")),
+        Ok(meta) if meta.len() > MOST_BYTES => return Err(refused("which is larger than 16 MiB")),
+        Ok(_) => {}
+    }
+    let found = rustls_native_certs::load_certs_from_paths(Some(file), None);
+    match found.errors.first() {
+        _ if !found.certs.is_empty() => Ok(found),
+        Some(error) => Err(refused(&format!(
+            "which has no usable certificate ({error})"
+        ))),
+        None => Err(refused("which has no certificate")),
+    }
+}
+
 fn roots(environment: Lookup<'_>) -> Result<Roots, String> {
     let get = |name| {
         environment(name)
@@ -157,7 +185,10 @@ fn roots(environment: Lookup<'_>) -> Result<Roots, String> {
             .map(|file| (Some(file.as_path()), None))
             .chain(folders.iter().map(|folder| (None, folder.as_deref())));
         for (file, folder) in sources {
-            let found = rustls_native_certs::load_certs_from_paths(file, folder);
+            let found = match file {
+                Some(file) => certificates_of(file)?,
+                None => rustls_native_certs::load_certs_from_paths(None, folder),
+            };
             certificates.extend(found.certs);
             errors.extend(found.errors);
         }
@@ -210,12 +241,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ca.pem");
         std::fs::write(&path, include_str!("../../provider/src/tests/ca.pem")).unwrap();
+        let empty = folder.path().join("empty.txt");
+        std::fs::write(&empty, "no certificate").unwrap();
         let (path, dir) = (path.to_str().unwrap(), folder.path().to_str().unwrap());
         for (file, dir, expected) in [
             (path, "", Some(1)),
             ("", dir, Some(1)),
             ("", &format!("/nonexistent:{dir}"), Some(1)),
             ("/nonexistent", "", None),
+            ("/nonexistent", dir, None),
+            (empty.to_str().unwrap(), dir, None),
+            (dir, dir, None),
+            ("/dev/zero", "", None),
         ] {
             let count = roots(file, dir).map(|roots| roots.store.len());
             match expected {

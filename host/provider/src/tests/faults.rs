@@ -55,6 +55,11 @@ async fn each_fault_has_its_class_and_words() {
             "does not answer in HTTP",
         ),
         (
+            Step::Say(b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\nx".to_vec()),
+            MalformedResponse,
+            "does not answer in HTTP",
+        ),
+        (
             Step::Flood(flood),
             MalformedResponse,
             "`model.max_response_bytes`",
