@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use scripted_server::{Scenario, Server, Turn};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::host::Host;
 use crate::run::Run;
@@ -202,6 +202,62 @@ fn a_key_that_a_server_sends_back_is_masked_whatever_field_it_is_in() {
             "{run}"
         );
     }
+}
+
+#[test]
+fn a_key_that_a_server_sends_back_in_pieces_is_not_shown() {
+    // Text, reasoning and arguments by turns, each piece as an event of its own.
+    let turn = |pieces: &[&str]| {
+        let arguments = format!("{{\"command\": \"echo {KEY}\"}}");
+        let (head, rest) = arguments.split_once(KEY).unwrap();
+        let call = |arguments: &str| json!({"tool_calls": [{"index": 0, "function": {"arguments": arguments}}]});
+        let mut deltas = vec![
+            json!({"tool_calls": [{"index": 0, "id": "c", "type": "function",
+                "function": {"name": "bash", "arguments": head}}]}),
+            json!({"content": "it is "}),
+        ];
+        for piece in pieces {
+            deltas.push(json!({ "content": piece }));
+            deltas.push(json!({ "reasoning_content": piece }));
+            deltas.push(call(piece));
+        }
+        deltas.push(call(rest));
+        let chunk = |delta| json!({"choices": [{"index": 0, "delta": delta}]});
+        let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]});
+        let chunks = deltas.into_iter().map(chunk).chain([end]);
+        let events: String = chunks.map(|chunk| format!("data: {chunk}\n\n")).collect();
+        let mut turn = Turn::status(200)
+            .with_header("content-type", "text/event-stream")
+            .with_body(format!("{events}data: [DONE]\n\n"));
+        turn.chunk_delay_ms = 5;
+        turn
+    };
+    let letters: Vec<String> = KEY.chars().map(String::from).collect();
+    let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
+    let splits = (1..KEY.len()).map(|at| turn(&[&KEY[..at], &KEY[at..]]));
+    let server = turns(splits.chain([turn(&letters)]));
+    let run = openai(&server).env("OPENAI_API_KEY", KEY);
+    let run = run.args(["--json", "-y"]).run().expect(0);
+    let lines = run
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut shown = [String::new(), String::new(), String::new()];
+    for line in lines {
+        if line["type"] == "delta" {
+            let kinds = ["text", "reasoning", "tool-call"];
+            let kind = kinds.iter().position(|kind| line["kind"] == *kind).unwrap();
+            shown[kind].push_str(line["text"].as_str().unwrap());
+        }
+    }
+    for text in &shown {
+        assert!(!text.contains("0123456789"), "{shown:?}");
+        assert!(
+            text.matches("[OPENAI_API_KEY]").count() == KEY.len(),
+            "{text}"
+        );
+    }
+    keyless(&run);
 }
 
 #[test]

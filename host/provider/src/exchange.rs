@@ -1,5 +1,6 @@
 //! One query from its first request to its reply: round trips, retries, fresh instances.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use super::grants::Grants;
 use super::http::{Http, StartedResponse};
 use super::request::{self, LastUrl, Prepared};
 use super::retry::{self, Decision, Retries};
-use super::secrets::Secrets;
+use super::secrets::{MaskedText, Secrets};
 use super::settings::RequestSettings;
 use mswea_core::Event;
 use mswea_core::{
@@ -363,6 +364,23 @@ impl ModelAccess {
         context: &Context,
         so_far: &mut Progressed<'_>,
     ) -> Result<(Option<u8>, bool), FailedAttempt> {
+        let mut shown = ShownReply::default();
+        let read = self.read_pieces(adapter, answer, context, so_far, &mut shown);
+        let read = read.await?;
+        for (kind, text) in shown.texts {
+            show(context, &kind, text.finish(&self.secrets));
+        }
+        Ok(read)
+    }
+
+    async fn read_pieces(
+        &self,
+        adapter: &mut dyn Adapter,
+        answer: &mut StartedResponse,
+        context: &Context,
+        so_far: &mut Progressed<'_>,
+        shown: &mut ShownReply,
+    ) -> Result<(Option<u8>, bool), FailedAttempt> {
         let stop = &context.stop;
         let mut first = None;
         // Until when something may follow the finished reply.
@@ -384,15 +402,14 @@ impl ModelAccess {
             }
             first = first.or_else(|| piece.trim_ascii_start().first().copied());
             let (mut finished, mut has_ended, mut has_text) = (None, false, false);
-            for mut delta in until_stopped(stop, adapter.feed(&piece)).await? {
+            for delta in until_stopped(stop, adapter.feed(&piece)).await? {
                 match delta.kind.as_str() {
                     Delta::FINISHED => finished = Some(QUIET),
                     Delta::LIKELY_FINISHED => finished = Some(LONG_QUIET),
                     Delta::END => has_ended = true,
                     _ => {
                         has_text = true;
-                        self.secrets.mask(&mut delta.text);
-                        context.front.show(&Progress::Delta(&delta));
+                        shown.show(context, &self.secrets, delta);
                     }
                 }
             }
@@ -411,6 +428,35 @@ impl ModelAccess {
                 });
             }
         }
+    }
+}
+
+/// What is shown of a reply while it arrives.
+#[derive(Default)]
+struct ShownReply {
+    texts: BTreeMap<String, MaskedText>,
+    /// The kind of the last delta.
+    last: String,
+}
+
+impl ShownReply {
+    fn show(&mut self, context: &Context, secrets: &Secrets, delta: Delta) {
+        if self.last != delta.kind {
+            let last = self.texts.get_mut(&self.last);
+            let rest = last.map(MaskedText::pause).unwrap_or_default();
+            show(context, &self.last, rest);
+            self.last.clone_from(&delta.kind);
+        }
+        let text = self.texts.entry(delta.kind).or_default();
+        let safe = text.feed(secrets, &delta.text);
+        show(context, &self.last, safe);
+    }
+}
+
+fn show(context: &Context, kind: &str, text: String) {
+    if !text.is_empty() {
+        let kind = kind.to_owned();
+        context.front.show(&Progress::Delta(&Delta { kind, text }));
     }
 }
 

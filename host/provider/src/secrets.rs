@@ -140,6 +140,16 @@ impl KnownSecrets {
     }
 }
 
+impl KnownSecrets {
+    /// From where on a text may be the beginning of a secret that is masked.
+    fn begun(&self, text: &str) -> usize {
+        let all = self.all.iter().zip(&self.finders);
+        let masked = all.filter(|((value, _), _)| is_no_word(value));
+        let begun = masked.filter_map(|(_, finder)| Some(finder.as_ref()?.begun(text)));
+        begun.min().unwrap_or(text.len())
+    }
+}
+
 /// Whether a value is long enough and odd enough for a key, and no word of a text or a program.
 fn is_no_word(value: &str) -> bool {
     value.len() >= SHORTEST_MASKED && !value.bytes().all(|byte| byte.is_ascii_lowercase())
@@ -279,17 +289,9 @@ impl Secrets {
     pub fn mask(&self, text: &mut String) {
         let known = self.known();
         let places = known.places(text, is_no_word);
-        if places.is_empty() {
-            return;
+        if !places.is_empty() {
+            *text = masked(text, &places, 0);
         }
-        let (mut out, mut done) = (String::with_capacity(text.len()), 0);
-        for (place, name) in places {
-            out.push_str(&text[done..place.start]);
-            out.push_str(&format!("[{name}]"));
-            done = place.end;
-        }
-        out.push_str(&text[done..]);
-        *text = out;
     }
 
     /// The same in all texts of a value, also in the names of fields.
@@ -327,6 +329,79 @@ impl fmt::Debug for Secrets {
         f.debug_struct("Secrets")
             .field("path", &self.path)
             .finish_non_exhaustive()
+    }
+}
+
+/// A text after `from`, with a name in place of each place that ends there.
+fn masked(text: &str, places: &[(Range<usize>, &str)], from: usize) -> String {
+    let (mut out, mut done) = (String::with_capacity(text.len()), from);
+    for (place, name) in places.iter().filter(|(place, _)| place.end > from) {
+        out.push_str(&text[done..place.start.max(done)]);
+        out.push_str(&format!("[{name}]"));
+        done = place.end;
+    }
+    out.push_str(&text[done..]);
+    out
+}
+
+/// A text of one kind that arrives in pieces: what may be the beginning of a secret waits for what
+/// follows.
+#[derive(Default)]
+pub(super) struct MaskedText {
+    text: String,
+    /// How much of it has been passed on.
+    passed: usize,
+}
+
+/// A text that is longer than this is passed on, because no secret is as long.
+const MOST_HELD: usize = 64 << 10;
+
+impl MaskedText {
+    /// Takes a piece; returns what can be shown, masked.
+    pub fn feed(&mut self, secrets: &Secrets, piece: &str) -> String {
+        self.text.push_str(piece);
+        let known = secrets.known();
+        let places = known.places(&self.text, is_no_word);
+        let mut until = match self.text.len() {
+            ..=MOST_HELD => known.begun(&self.text),
+            _ => self.text.len(),
+        };
+        // A secret that another one may begin in waits for that one.
+        for (place, _) in places.iter().rev() {
+            if place.end > until {
+                until = until.min(place.start);
+            }
+        }
+        self.pass(&places, until)
+    }
+
+    /// Passes on what waits, if it is too little to matter: the user sees it before other texts.
+    pub fn pause(&mut self) -> String {
+        match self.text.len() < SHORTEST_START {
+            true => {
+                let out = self.text[self.passed..].to_owned();
+                self.passed = self.text.len();
+                out
+            }
+            false => String::new(),
+        }
+    }
+
+    /// The rest of the text.
+    pub fn finish(mut self, secrets: &Secrets) -> String {
+        let known = secrets.known();
+        let places = known.places(&self.text, is_no_word);
+        let until = self.text.len();
+        self.pass(&places, until)
+    }
+
+    fn pass(&mut self, places: &[(Range<usize>, &str)], until: usize) -> String {
+        let from = self.passed.min(until);
+        let end = places.partition_point(|(place, _)| place.end <= until);
+        let out = masked(&self.text[..until], &places[..end], from);
+        self.text.drain(..until);
+        self.passed -= from;
+        out
     }
 }
 
@@ -611,6 +686,55 @@ mod tests {
         let mut value = serde_json::json!({"sk-a/b+c&1234567": [1, {"x": "sk-a/b+c&1234567"}]});
         secrets.mask_value(&mut value);
         assert_eq!(value, serde_json::json!({"[A]": [1, {"x": "[A]"}]}));
+    }
+
+    #[test]
+    fn a_secret_that_arrives_in_pieces_is_masked() {
+        let names = [("A", "sk-a/b+c&1234567"), ("B", "sk-a/b+c&1234567-long")];
+        let secrets = names
+            .iter()
+            .fold(Secrets::new(environment(&[]), None), |all, it| {
+                all.with(it.0, it.1)
+            });
+        let read = |pieces: &[&str]| {
+            let mut text = MaskedText::default();
+            let fed: Vec<String> = pieces.iter().map(|it| text.feed(&secrets, it)).collect();
+            fed.concat() + &text.finish(&secrets)
+        };
+        for (text, expected) in [
+            ("is sk-a/b+c&1234567, é", "is [A], é"),
+            ("sk-a/b+c&1234567-long", "[B]"),
+            ("sk-a/b+c&1234567-lo", "[A]-lo"),
+            ("sk-a%2Fb%2Bc%261234567.", "[A]."),
+            ("sk-a\\/b+c\\u00261234567", "[A]"),
+            ("sk-a/b+c&amp;1234567sk-a/b+c&1234567 b", "[A][A] b"),
+            ("736b2d612f622b632631323334353637", "[A]"),
+            ("a sk-sk-a/b+c\n", "a sk-sk-a/b+c\n"),
+            ("é & 100% \\", "é & 100% \\"),
+        ] {
+            for (at, _) in text.char_indices() {
+                assert_eq!(read(&[&text[..at], "", &text[at..]]), expected, "at {at}");
+            }
+            let letters: Vec<String> = text.chars().map(String::from).collect();
+            let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
+            assert_eq!(read(&letters), expected);
+        }
+        // Ordinary text does not wait, and other texts wait for no more than a few letters.
+        let mut text = MaskedText::default();
+        assert_eq!(text.feed(&secrets, "it is"), "it i");
+        assert_eq!(text.pause(), "s");
+        assert_eq!(text.feed(&secrets, "k-a/b+c&"), "");
+        assert_eq!(text.pause(), "");
+        assert_eq!(text.feed(&secrets, "1234567."), "[A].");
+        let long = "\n".repeat(1 << 20);
+        let begin = std::time::Instant::now();
+        let mut text = MaskedText::default();
+        for _ in 0..64 {
+            text.feed(&secrets, "s");
+            text.feed(&secrets, &long[..1 << 14]);
+        }
+        let took = begin.elapsed();
+        assert!(took.as_secs() < 30, "{took:?}");
     }
 
     #[test]

@@ -14,7 +14,10 @@ use memchr::{memchr, memchr2};
 
 /// Finds values in texts.
 #[derive(Clone)]
-pub struct SecretFinder(AhoCorasick);
+pub struct SecretFinder {
+    all: AhoCorasick,
+    patterns: Vec<String>,
+}
 
 impl SecretFinder {
     /// A finder for these values; none if there are no values.
@@ -25,7 +28,7 @@ impl SecretFinder {
         // billions of bytes.
         let kind = Some(AhoCorasickKind::ContiguousNFA);
         let all = AhoCorasick::builder().kind(kind).build(&patterns).ok()?;
-        (!patterns.is_empty()).then_some(Self(all))
+        (!patterns.is_empty()).then_some(Self { all, patterns })
     }
 
     /// The ranges of the values in a text, in order; overlapping ranges are merged.
@@ -36,9 +39,48 @@ impl SecretFinder {
         found.into_iter().map(whole).collect()
     }
 
+    /// From where on a text may be the beginning of a value that ends in what follows the text; its
+    /// length if it does not end like that.
+    pub fn begun(&self, text: &str) -> usize {
+        text.floor_char_boundary(self.begins(text.as_bytes(), SPELLINGS))
+    }
+
+    fn begins(&self, text: &[u8], spellings: &[NestedSpelling]) -> usize {
+        let mut first = self.plainly_begins(text);
+        for NestedSpelling(spelling, inside) in spellings {
+            let cut = spelling.cut(text);
+            first = first.min(cut).min(self.plainly_begins(&text[..cut]));
+            let heads = [text, &text[..cut]];
+            for head in &heads[usize::from(cut == text.len())..] {
+                let Some(read) = spelling.read(head) else {
+                    continue;
+                };
+                let at = self.begins(&read, inside);
+                if at < read.len() {
+                    let sources = spelling.sources(head, std::slice::from_ref(&(at..read.len())));
+                    first = sources.iter().fold(first, |first, it| first.min(it.start));
+                }
+            }
+        }
+        first
+    }
+
+    /// The same for values that are spelled as the patterns.
+    fn plainly_begins(&self, text: &[u8]) -> usize {
+        let of_pattern = |pattern: &String| {
+            let pattern = pattern.as_bytes();
+            let first = text.len().saturating_sub(pattern.len() - 1);
+            let mut starts = memchr::memchr_iter(pattern[0], &text[first..]);
+            let start = starts.find(|start| pattern.starts_with(&text[first + start..]));
+            start.map(|start| first + start)
+        };
+        let starts = self.patterns.iter().filter_map(of_pattern);
+        starts.min().unwrap_or(text.len())
+    }
+
     fn search(&self, text: &[u8], spellings: &[NestedSpelling]) -> Vec<Range<usize>> {
         let mut found: Vec<Range<usize>> = Vec::new();
-        for place in self.0.find_overlapping_iter(text).map(|it| it.range()) {
+        for place in self.all.find_overlapping_iter(text).map(|it| it.range()) {
             // Matches come in the order of their ends, and there may be as many as there are bytes.
             match found.last_mut() {
                 Some(last) if (last.start..last.end).contains(&place.start) => last.end = place.end,
@@ -159,6 +201,44 @@ impl Spelling {
         if at < text.len() {
             piece(&text[at..], at..text.len());
         }
+    }
+
+    /// Where an escape begins that a text ends within; the text's length if there is none.
+    fn cut(self, text: &[u8]) -> usize {
+        let tail = text.len().saturating_sub(11);
+        let last = |byte: u8| memchr::memrchr(byte, &text[tail..]).map(|at| tail + at);
+        let is_cut = |rest: &[u8], length: usize| {
+            rest.len() < length && rest.iter().all(u8::is_ascii_hexdigit)
+        };
+        let (start, is_cut) = match self {
+            Self::Escaped => {
+                let Some(start) = last(b'\\') else {
+                    return text.len();
+                };
+                let before = text[..start].iter().rev();
+                let is_escaped = before.take_while(|it| **it == b'\\').count() % 2 == 1;
+                let is_cut = match &text[start + 1..] {
+                    [] => true,
+                    [b'u', rest @ ..] => is_cut(rest, 4),
+                    [b'x', rest @ ..] => is_cut(rest, 2),
+                    _ => false,
+                };
+                (start, is_cut && !is_escaped)
+            }
+            Self::Percent => match last(b'%') {
+                Some(start) => (start, is_cut(&text[start + 1..], 2)),
+                None => return text.len(),
+            },
+            Self::Entities => match last(b'&') {
+                Some(start) => {
+                    let is_part = |it: &u8| it.is_ascii_alphanumeric() || *it == b'#';
+                    (start, text[start + 1..].iter().all(is_part))
+                }
+                None => return text.len(),
+            },
+            Self::Lines => return text.len(),
+        };
+        if is_cut { start } else { text.len() }
     }
 
     /// The next position at which an escape may begin.
@@ -399,6 +479,41 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_has_only_begun_is_seen_in_every_spelling() {
+        let value = "a/b !'(Z)*\"\\é&<~?";
+        let finder = finder(&[value, "another-secret"]);
+        let json = serde_json::json!(value).to_string();
+        for text in [
+            value,
+            json.trim_matches('"'),
+            r#"a\/b !\u0027(Z)*\"\\\u00e9\u0026\u003c~?"#,
+            r#"a\\/b !\\u0027(Z)*\\\"\\\\\\u00e9\\u0026\\u003c~?"#,
+            "a%2Fb%20!'(Z)*%22%5C%C3%A9%26%3C~%3F",
+            "a%252fb+!'(Z)*%2522%255C%25C3%25A9%2526%253C~%253F",
+            "a/b !&#39;(Z)*&quot;\\é&amp;&lt;~?",
+            "YW5vdGhlci1zZWNyZX",
+            "616e6f746865722d736563726574",
+            "616e6f74\n  6865722d73\n6563726574",
+        ] {
+            let found = finder.find(text);
+            assert_eq!(found.len(), 1, "{text}");
+            assert_eq!(found[0], 0..text.len(), "{text}");
+            for (end, _) in text.char_indices().skip(1) {
+                let before = format!("so é {}", &text[..end]);
+                assert!(finder.begun(&before) <= "so é ".len(), "{before}");
+            }
+            // Its end may be another's beginning, but no more than that.
+            assert!(finder.begun(text) + 4 > text.len(), "{text}");
+        }
+        for text in [
+            "", "é", "so it is", "100%2", "a&b;", "\\n", "\\\\", "&amp;", "a-b\n",
+        ] {
+            let begun = finder.begun(text);
+            assert!(begun + 2 >= text.len(), "{text}: {begun}");
+        }
+    }
+
+    #[test]
     fn values_that_overlap_are_one_place() {
         let finder = finder(&["secret-one-two", "two-three-four", "one-two-three"]);
         check(&finder, "a «secret-one-two-three-four» b «one-two-three»-5");
@@ -421,6 +536,7 @@ mod tests {
             let text = unit.repeat((4 << 20) / unit.len());
             let begin = Instant::now();
             finder.find(&text);
+            finder.begun(&text);
             let took = begin.elapsed();
             assert!(took < Duration::from_secs(30), "{unit:?}: {took:?}");
         }
