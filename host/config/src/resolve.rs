@@ -460,4 +460,26 @@ mod tests {
         assert_eq!(config.redacted()["model"]["api_key_env"], "NAME");
         assert_eq!(config.redacted()["agent"]["step_limit"], 0);
     }
+
+    #[test]
+    fn variables_keep_the_order_in_which_they_are_written() {
+        let toml = "[environment.env]\nZ = \"x\"\nA = \"x\"\n";
+        let yaml = "agent: {system_template: s, instance_template: i}\nenvironment:\n  env: {Z: x, A: x}\n";
+        let env = Memory::new();
+        let env = env.file("/work/c.toml", toml).file("/work/c.yaml", yaml);
+        for configs in [
+            &["c.toml"][..],
+            &["c.yaml"],
+            &["environment.env.Z=x", "environment.env.A=x"],
+        ] {
+            let config = env.resolve(configs).unwrap();
+            let again = Value::from(config.redacted()).to_string();
+            let mut names = config.environment.env.keys().filter(|it| it.len() == 1);
+            assert!(names.by_ref().eq(["Z", "A"]), "{configs:?}");
+            assert!(
+                again.find("\"Z\":\"x\"") < again.find("\"A\":\"x\""),
+                "{again}"
+            );
+        }
+    }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexMap;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -127,7 +128,7 @@ pub struct Price {
 pub struct EnvironmentConfig {
     pub environment_class: String,
     pub cwd: String,
-    pub env: BTreeMap<String, String>,
+    pub env: IndexMap<String, String>,
     pub timeout: f64,
     pub interpreter: Vec<String>,
     pub session: bool,

@@ -29,12 +29,12 @@
 mod arguments;
 mod image;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::folders::TempFolder;
@@ -89,7 +89,7 @@ impl Default for BubblewrapSettings {
 pub struct BubblewrapExecutor {
     executable: String,
     wrapper_args: Vec<String>,
-    env: BTreeMap<String, String>,
+    env: IndexMap<String, String>,
     image: Option<SandboxImage>,
     /// The working directory; before the start, the configured one.
     cwd: Option<PathBuf>,
@@ -120,7 +120,7 @@ impl BubblewrapExecutor {
             env: local.env.clone(),
             image,
             cwd,
-            local: LocalExecutor::for_wrapped(local, BTreeMap::new()),
+            local: LocalExecutor::for_wrapped(local, IndexMap::new()),
             folder: None,
         }
     }
@@ -450,7 +450,7 @@ mod tests {
             "3",
         ];
         assert_eq!(args, wanted);
-        let wanted = b"--setenv\0A\0a b\0--setenv\0B\x002\0";
+        let wanted = b"--setenv\0B\x002\0--setenv\0A\0a b\0";
         assert_eq!(executor.variables(), wanted);
         // On a machine that has all the folders, no default argument is left out.
         let args = BubblewrapExecutor::new(BubblewrapSettings::default()).args(Path::new("/w"));

@@ -5,13 +5,13 @@
 //! folder for programs, receives the helper, removes its file and becomes the helper. So nothing is
 //! left at the place, and the place needs nothing but a shell.
 
-use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use indexmap::IndexMap;
 use mswea_core::Executor;
 use mswea_helper::dialogue::quoted;
 use mswea_helper::processes::RUN_VARIABLE;
@@ -82,7 +82,7 @@ impl PassedVariables {
             is_credential: self.is_credential,
         };
         // Only configured variables can be refused, and here there are none.
-        let built = build(std::env::vars_os(), rules, &BTreeMap::new());
+        let built = build(std::env::vars_os(), rules, &IndexMap::new());
         built.map(|built| built.variables).unwrap_or_default()
     }
 

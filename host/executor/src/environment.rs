@@ -11,9 +11,9 @@
 
 mod allowed;
 
+use indexmap::IndexMap;
 use mswea_helper::processes::{ACTION_VARIABLE, RUN_VARIABLE};
 use mswea_secrecy::{self as secrecy, looks_secret};
-use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 
@@ -56,7 +56,7 @@ pub(super) struct BadVariable {
 pub(super) fn build(
     process: impl IntoIterator<Item = (OsString, OsString)>,
     rules: Rules<'_>,
-    configured: &BTreeMap<String, String>,
+    configured: &IndexMap<String, String>,
 ) -> Result<Built, BadVariable> {
     let mut variables = Vec::new();
     let mut withheld = Vec::new();
@@ -97,11 +97,11 @@ pub(super) fn build(
 /// The variables of the host with the names `forward`, with `configured` laid over them.
 pub(super) fn forwarded(
     forward: &[String],
-    configured: &BTreeMap<String, String>,
-) -> BTreeMap<String, String> {
+    configured: &IndexMap<String, String>,
+) -> IndexMap<String, String> {
     let host = forward.iter();
     let host = host.filter_map(|name| Some((name.clone(), secrecy::var(name)?)));
-    let mut all: BTreeMap<_, _> = host.collect();
+    let mut all: IndexMap<_, _> = host.collect();
     all.extend(configured.clone());
     all
 }
@@ -113,7 +113,7 @@ pub(super) fn forwarded(
 /// A message if a variable can't be passed to a process.
 pub(super) fn elsewhere(
     forward: &[String],
-    configured: &BTreeMap<String, String>,
+    configured: &IndexMap<String, String>,
 ) -> Result<Vec<(String, String)>, String> {
     let rules = Rules {
         allow: &[],

@@ -13,7 +13,6 @@ mod served_shell;
 mod session;
 mod settings;
 
-use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::path::Path;
 use std::pin::pin;
@@ -21,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use indexmap::IndexMap;
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::task::AbortHandle;
@@ -125,7 +125,7 @@ impl LocalExecutor {
     /// are set inside, and that program gets `for_program` instead. Without Landlock.
     pub(super) fn for_wrapped(
         settings: LocalSettings,
-        for_program: BTreeMap<String, String>,
+        for_program: IndexMap<String, String>,
     ) -> Self {
         let mut this = Self::new(settings);
         this.settings.sandbox = Sandbox::default();

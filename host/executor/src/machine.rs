@@ -1,9 +1,9 @@
 //! Template variables that describe this machine.
 
-use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use mswea_core::Object;
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 /// the time limit, and this machine.
 pub(super) fn template_vars(
     cwd: &str,
-    env: &BTreeMap<String, String>,
+    env: &IndexMap<String, String>,
     timeout: Duration,
 ) -> Object {
     [
@@ -26,7 +26,7 @@ pub(super) fn template_vars(
 }
 
 /// Configured variables as an object.
-pub(super) fn texts(env: &BTreeMap<String, String>) -> Value {
+pub(super) fn texts(env: &IndexMap<String, String>) -> Value {
     let pairs = env.iter();
     pairs
         .map(|(name, value)| (name.as_str(), value.as_str()))

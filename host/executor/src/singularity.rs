@@ -17,7 +17,6 @@
 //! arguments and runs the command without a sandbox; `tests/tooling/apptainer.sh` tests with the apptainer of
 //! Debian sid.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::os::fd::AsRawFd as _;
@@ -25,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use super::container::HELPER;
@@ -173,7 +173,7 @@ impl SingularityExecutor {
         local.run_id = format!("{}-build", self.local.run_id());
         let passed = PASSED.iter().chain(CREDENTIALS);
         local.env_allow.extend(passed.map(|&name| name.to_owned()));
-        let mut builder = LocalExecutor::for_wrapped(local, BTreeMap::new());
+        let mut builder = LocalExecutor::for_wrapped(local, IndexMap::new());
         let tries = settings.sandbox_build_retries.max(1);
         let mut number = 0;
         loop {
@@ -327,7 +327,7 @@ fn put_helper(root: &Path) -> Result<(), ExecutorError> {
 }
 
 /// The program's own variables, from which it sets those inside.
-fn variables(settings: &SingularitySettings) -> BTreeMap<String, String> {
+fn variables(settings: &SingularitySettings) -> IndexMap<String, String> {
     let inside = environment::forwarded(&settings.forward_env, &settings.local.env);
     let named = |(name, value): (String, String)| {
         INSIDE.map(|beginning| (format!("{beginning}{name}"), value.clone()))

@@ -68,15 +68,14 @@ fn execute(command: &str, section: &RunSection, ended: &EndedRun<'_>) -> anyhow:
     let variables = secrecy::vars().into_iter().chain(secrecy::supplied());
     let variables = variables
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let (mut keys, mut env): (BTreeMap<_, _>, BTreeMap<_, _>) =
-        variables.partition(|(name, value)| {
-            secrecy::is_hidden(name) || mswea_config::is_secret_entry(name, value)
-        });
+    let (mut keys, env): (BTreeMap<_, _>, BTreeMap<_, _>) = variables.partition(|(name, value)| {
+        secrecy::is_hidden(name) || mswea_config::is_secret_entry(name, value)
+    });
     keys.retain(|name, _| names(command, name));
     let own = ended.variables().into_iter();
-    env.extend(own.map(|(name, value)| (name.to_owned(), value)));
+    let own = own.map(|(name, value)| (name.to_owned(), value));
     let settings = LocalSettings {
-        env,
+        env: env.into_iter().chain(own).collect(),
         keys,
         timeout: mswea_session::seconds(section.on_end_timeout),
         run_id: mswea_session::new_run_id(),

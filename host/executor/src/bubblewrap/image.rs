@@ -1,13 +1,13 @@
 //! An unpacked image as the root of a sandbox. Each run works in a copy, in a temporary folder that
 //! is removed with the environment, so that no run sees changes of another one.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::folders::TempFolder;
@@ -69,7 +69,7 @@ impl SandboxImage {
         let folder = TempFolder::new(&local.run_id, "bubblewrap")?;
         let mut settings = local.clone();
         settings.run_id = format!("{}-build", local.run_id);
-        let mut copier = LocalExecutor::for_wrapped(settings, BTreeMap::new());
+        let mut copier = LocalExecutor::for_wrapped(settings, IndexMap::new());
         // Links are kept, and so are the times of files, which build tools compare.
         let args: [OsString; 4] = [
             programs::find("cp")

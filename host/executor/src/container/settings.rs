@@ -1,9 +1,9 @@
 //! The settings of a container environment, and values that follow from them.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::connect::Transport;
@@ -22,7 +22,7 @@ pub struct ContainerSettings {
     /// The working directory of commands, inside the container.
     pub cwd: String,
     /// Variables for every command; they take precedence over `forward_env`.
-    pub env: BTreeMap<String, String>,
+    pub env: IndexMap<String, String>,
     /// Variables of the host that commands get, by their names; unset ones stay unset.
     pub forward_env: Vec<String>,
     /// The default time limit of a command.
@@ -84,7 +84,7 @@ impl Default for ContainerSettings {
         Self {
             image: String::new(),
             cwd: "/".to_owned(),
-            env: BTreeMap::new(),
+            env: IndexMap::new(),
             forward_env: Vec::new(),
             timeout: Duration::from_secs(30),
             executable: "docker".to_owned(),
@@ -392,7 +392,7 @@ mod tests {
         secrecy::supply("MSWEA_TEST_BOTH", "host");
         let settings = ContainerSettings {
             run_id: "r".into(),
-            env: BTreeMap::from([("MSWEA_TEST_BOTH".into(), "config".into())]),
+            env: IndexMap::from([("MSWEA_TEST_BOTH".into(), "config".into())]),
             forward_env: strings(&[
                 "PATH",
                 "MSWEA_TEST_FORWARDED",
@@ -404,8 +404,8 @@ mod tests {
         let mut variables = settings.environment().unwrap();
         variables.retain(|(name, _)| name != "PATH");
         let wanted = [
-            ("MSWEA_TEST_BOTH", "config"),
             ("MSWEA_TEST_FORWARDED", "host"),
+            ("MSWEA_TEST_BOTH", "config"),
             (RUN_VARIABLE, "r"),
         ];
         assert_eq!(
@@ -413,7 +413,7 @@ mod tests {
             wanted.map(|(name, value)| (name.to_owned(), value.to_owned()))
         );
         let bad = ContainerSettings {
-            env: BTreeMap::from([("A=B".into(), "x".into())]),
+            env: IndexMap::from([("A=B".into(), "x".into())]),
             ..settings
         };
         assert!(bad.environment().unwrap_err().contains("`A=B`"));

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::environment::{self, Built, Rules};
 use crate::sandbox::Sandbox;
+use indexmap::IndexMap;
 use mswea_helper::processes::{ACTION_VARIABLE, NESTED, RUN_VARIABLE};
 use mswea_secrecy as secrecy;
 
@@ -16,7 +17,7 @@ pub struct LocalSettings {
     /// The working directory of commands; none: the host's.
     pub cwd: Option<PathBuf>,
     /// Variables for every command; they take precedence over those of the host.
-    pub env: BTreeMap<String, String>,
+    pub env: IndexMap<String, String>,
     /// The default time limit of a command.
     pub timeout: Duration,
     /// Program and arguments to which the command is appended.
@@ -62,7 +63,7 @@ impl Default for LocalSettings {
     fn default() -> Self {
         Self {
             cwd: None,
-            env: BTreeMap::new(),
+            env: IndexMap::new(),
             timeout: Duration::from_secs(30),
             interpreter: vec!["/bin/sh".to_owned(), "-c".to_owned()],
             session: false,
@@ -93,7 +94,7 @@ pub(super) fn base_environment(settings: &LocalSettings) -> Result<Built, String
     let mut configured = settings.env.clone();
     configured.insert(RUN_VARIABLE.to_owned(), nested(RUN_VARIABLE, id));
     // Set anew for each action.
-    configured.remove(ACTION_VARIABLE);
+    configured.shift_remove(ACTION_VARIABLE);
     let allow: Vec<String> = settings
         .env_allow
         .iter()

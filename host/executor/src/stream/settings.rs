@@ -1,8 +1,8 @@
 //! The settings of an environment behind a stream.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use mswea_core::{EnvironmentReady, Object};
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub struct StreamSettings {
     /// Whether the working directory is made if it is missing.
     pub make_cwd: bool,
     /// Variables for every command, laid over those of the place.
-    pub env: BTreeMap<String, String>,
+    pub env: IndexMap<String, String>,
     /// The default time limit of a command.
     pub timeout: Duration,
     /// Program and arguments to which the command is appended.
@@ -38,7 +38,7 @@ impl Default for StreamSettings {
         Self {
             cwd: String::new(),
             make_cwd: false,
-            env: BTreeMap::new(),
+            env: IndexMap::new(),
             timeout: Duration::from_secs(30),
             interpreter: vec!["bash".to_owned(), "-c".to_owned()],
             session: false,

@@ -1,16 +1,16 @@
 //! The behaviour of every environment on this machine, whatever program is in front of the command.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
+use indexmap::IndexMap;
 use mswea_core::StopSource;
 
 /// Settings for tests of sandboxes; the program has the hidden subcommands.
 pub(super) fn local() -> LocalSettings {
     LocalSettings {
         interpreter: vec!["bash".into(), "-c".into()],
-        env: BTreeMap::from([
+        env: IndexMap::from([
             ("MY_TOKEN".into(), "a b='c',\"d\"".into()),
             ("EMPTY".into(), String::new()),
         ]),

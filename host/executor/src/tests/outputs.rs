@@ -1,7 +1,8 @@
 //! The results of actions: text, exit codes, failures, environment.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
+
+use indexmap::IndexMap;
 
 use super::*;
 
@@ -192,7 +193,7 @@ async fn failures_to_start() {
 #[tokio::test]
 async fn the_environment_is_what_was_allowed() {
     let mut executor = LocalExecutor::new(LocalSettings {
-        env: BTreeMap::from([
+        env: IndexMap::from([
             ("HOME".into(), "/h".into()),
             ("MY_TOKEN".into(), "configured".into()),
         ]),
@@ -264,13 +265,14 @@ async fn output_of_any_length_is_bounded() {
 async fn template_variables() {
     let variables = LocalExecutor::new(LocalSettings {
         cwd: Some("/usr".into()),
-        env: BTreeMap::from([("A".into(), "b".into())]),
+        env: IndexMap::from([("Z".into(), "x".into()), ("A".into(), "b".into())]),
         timeout: Duration::from_millis(1500),
         ..settings()
     })
     .template_vars();
     assert_eq!(variables["cwd"], "/usr");
-    assert_eq!(variables["env"]["A"], "b");
+    // In the order of the config.
+    assert_eq!(variables["env"].to_string(), r#"{"Z":"x","A":"b"}"#);
     assert_eq!(variables["timeout"], 1.5);
     let variables = LocalExecutor::new(settings()).template_vars();
     assert_eq!(variables["timeout"], 20);

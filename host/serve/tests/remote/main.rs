@@ -11,7 +11,6 @@ mod programs;
 mod proxy;
 mod tls;
 
-use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -118,7 +117,7 @@ fn runtime() -> tokio::runtime::Runtime {
 fn settings() -> StreamSettings {
     StreamSettings {
         timeout: Duration::from_secs(20),
-        env: BTreeMap::from([("GREETING".to_owned(), "a b='c'".to_owned())]),
+        env: [("GREETING".to_owned(), "a b='c'".to_owned())].into(),
         ..StreamSettings::default()
     }
 }

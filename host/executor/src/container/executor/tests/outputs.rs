@@ -1,8 +1,7 @@
 //! The results of actions: text, exit codes, failures, environment.
 
-use std::collections::BTreeMap;
-
 use super::*;
+use indexmap::IndexMap;
 use mswea_secrecy as secrecy;
 
 const VECTORS: &[(&str, i32, &str)] = &[
@@ -163,7 +162,7 @@ async fn the_environment_is_what_was_configured() {
     secrecy::supply("MSWEA_TEST_OTHER_KEY", "secret");
     for (name, settings) in ways() {
         let mut executor = started(ContainerSettings {
-            env: BTreeMap::from([
+            env: IndexMap::from([
                 ("MSWEA_TEST_BOTH".into(), "config = 'é'".into()),
                 ("MY_TOKEN".into(), "configured".into()),
             ]),
@@ -253,7 +252,7 @@ async fn a_user_and_limits_are_kept() {
 fn template_variables() {
     let executor = ContainerExecutor::new(ContainerSettings {
         image: "i".into(),
-        env: BTreeMap::from([("A".into(), "b".into())]),
+        env: IndexMap::from([("A".into(), "b".into())]),
         timeout: Duration::from_millis(1500),
         ..ContainerSettings::default()
     });
