@@ -131,6 +131,24 @@ impl<F: Format> Exchange<F> {
                 Err(_) => context.refused_in_text(&text),
             });
         }
+        // Without `?alt=sse`, which some proxies drop, Gemini sends its chunks as one list.
+        if text.starts_with('[')
+            && let Ok(chunks) = serde_json::from_str::<Vec<Value>>(&text)
+        {
+            for chunk in chunks {
+                let event = Event {
+                    data: chunk.to_string(),
+                    ..Event::default()
+                };
+                self.assembly.take(&event, &mut Vec::new());
+            }
+            if let Some(error) = self.assembly.error() {
+                return Err(context.refused_in_json(error, self.assembly.usage()));
+            }
+            if self.assembly.has_answer() {
+                return stream_reply(&context, self.assembly, &self.body, history_len);
+            }
+        }
         whole_reply(&context, &text, history_len)
     }
 }

@@ -154,7 +154,7 @@ fn show_part(part: &Value, deltas: &mut Vec<Delta>) {
     let kind = if is_thought { "reasoning" } else { "text" };
     show(deltas, kind, text(part.get("text")));
     if let Some(call) = part.get("functionCall") {
-        let arguments = call.get("args").map(Value::to_string);
-        show(deltas, "tool-call", arguments.as_deref().unwrap_or("{}"));
+        let arguments = response::arguments(call.get("args"));
+        show(deltas, "tool-call", &arguments);
     }
 }

@@ -115,6 +115,24 @@ fn a_stream_gives_the_reply_of_the_whole_response_wherever_it_is_cut() {
     .0
     .unwrap();
     assert_eq!(whole, reply);
+    // A proxy that drops `?alt=sse` gets the chunks as a list.
+    let chunks: Vec<&str> = STREAM
+        .lines()
+        .filter_map(|it| it.strip_prefix("data: "))
+        .collect();
+    let list = |chunks: &[&str]| format!("[{}]", chunks.join("\n,\r\n"));
+    let kind = "application/json";
+    let listed = answer(&mut adapter, 200, kind, &[list(&chunks).as_bytes()]).0;
+    assert_eq!(listed.unwrap(), reply);
+    let failed = [chunks[0], r#"{"error":{"code":503,"message":"late"}}"#];
+    for (chunks, class) in [
+        (&chunks[..5], "malformed-response"),
+        (&failed, "overloaded"),
+        (&[], "malformed-response"),
+    ] {
+        let told = answer(&mut adapter, 200, kind, &[list(chunks).as_bytes()]).0;
+        assert_eq!(told.unwrap_err().class, class, "{chunks:?}");
+    }
     // The next request contains it.
     let outputs = [tool_message("call_1_0", "1"), tool_message("own", "2")];
     let history: Vec<_> = [user, reply.message].into_iter().chain(outputs).collect();

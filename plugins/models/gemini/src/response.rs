@@ -91,15 +91,20 @@ fn finish_reason(candidate: &Value, message: &Message) -> String {
 
 /// A call, with an empty id if Gemini has given none.
 fn call(call: &Map<String, Value>) -> ToolCall {
-    let arguments = match call.get("args") {
-        None | Some(Value::Null) => "{}".to_owned(),
-        Some(arguments) => arguments.to_string(),
-    };
     ToolCall {
         id: text(call.get("id")).to_owned(),
         name: text(call.get("name")).to_owned(),
-        arguments,
+        arguments: arguments(call.get("args")),
         extra: None,
+    }
+}
+
+/// A call's arguments as text, in which some servers send them.
+pub fn arguments(args: Option<&Value>) -> String {
+    match args {
+        None | Some(Value::Null) => "{}".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(args) => args.to_string(),
     }
 }
 
