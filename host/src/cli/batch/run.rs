@@ -461,6 +461,9 @@ fn conclude(plan: &BatchPlan<'_>, front: &BatchFront, end: &BatchEnd) -> ExitCod
         }
     };
     front.ended(why, end.left, code);
+    if let Some(warning) = front.faults() {
+        output::warning(&warning);
+    }
     if end.left > 0 {
         output::remark(
             plan.run.display,

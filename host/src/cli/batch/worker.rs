@@ -165,6 +165,9 @@ fn conclude(args: &BatchWorkerArgs, front: &BatchFront, end: &BatchEnd) -> ExitC
         }
     };
     front.ended(why, end.left, code);
+    if let Some(warning) = front.faults() {
+        output::warning(&warning);
+    }
     if end.left > 0 {
         let text = format!("instances without a result: {}", end.left);
         output::remark(args.run.display, &text);

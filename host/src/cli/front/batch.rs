@@ -19,7 +19,6 @@ use super::words::{dollars_text, faults_line, plural};
 use super::{Look, json, lock};
 use crate::cli::args::DisplayArgs;
 use crate::cli::exit::ExitCode;
-use crate::cli::output;
 
 /// With at most so many instances, a line is printed for each.
 const FEW: usize = 100;
@@ -212,9 +211,11 @@ impl BatchFront {
                 clock(view.begun.elapsed())
             ));
         }
-        if let Some(warning) = faults_line("this batch", &view.faults) {
-            output::warning(&warning);
-        }
+    }
+
+    /// How often plugins have failed.
+    pub fn faults(&self) -> Option<String> {
+        faults_line("this batch", &lock(&self.view).faults)
     }
 }
 
