@@ -1,16 +1,44 @@
 //! `remove_regex`: removes the text that regular expressions match.
 
+use std::cell::Cell;
+
 use mswea_expression::Expression;
+use mswea_sdk::host::{self, Level};
 use mswea_sdk::types::{ContentPart, Message, PluginError};
 
 use crate::engine::Rule;
 
 /// The expressions, and the messages that they apply to.
 pub struct Remover {
-    patterns: Vec<Expression>,
+    patterns: Vec<Pattern>,
     keep_last: usize,
     /// Messages before this index are searched.
     limit: usize,
+}
+
+struct Pattern {
+    expression: Expression,
+    /// Whether a search that was given up has been reported.
+    has_told: Cell<bool>,
+}
+
+impl Pattern {
+    /// Removes the matches; a text in which the search takes too long stays as it is.
+    fn remove(&self, text: &mut String) {
+        match self.expression.removed(text) {
+            Ok(Some(rest)) => *text = rest,
+            Ok(None) => {}
+            Err(error) if !self.has_told.replace(true) => host::log(
+                Level::Warn,
+                &format!(
+                    "`remove` leaves a text of {} bytes as it is, also what `{}` matches in it: {error}",
+                    text.len(),
+                    self.expression.as_str()
+                ),
+            ),
+            Err(_) => {}
+        }
+    }
 }
 
 impl Remover {
@@ -21,13 +49,17 @@ impl Remover {
     /// A message if an expression does not compile.
     pub fn new(patterns: &[String], keep_last: usize) -> Result<Self, PluginError> {
         let compile = |(number, pattern): (usize, &String)| {
-            Expression::dot_all(pattern).map_err(|error| {
+            let compiled = Expression::dot_all(pattern).map_err(|error| {
                 PluginError::invalid_config(format!(
                     "entry {} of `remove`, `{pattern}`, is not usable: {error}; it is written as for \
                      Python's `re`",
                     number + 1
                 ))
                 .at(&format!("/remove/{number}"))
+            });
+            compiled.map(|expression| Pattern {
+                expression,
+                has_told: Cell::new(false),
             })
         };
         Ok(Self {
@@ -60,10 +92,7 @@ impl Rule for Remover {
                 continue;
             };
             for pattern in &self.patterns {
-                // A text in which the search takes too long stays as it is.
-                if let Ok(Some(rest)) = pattern.removed(text) {
-                    *text = rest;
-                }
+                pattern.remove(text);
             }
         }
         message

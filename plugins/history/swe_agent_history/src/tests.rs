@@ -3,7 +3,7 @@
 mod random;
 
 use super::*;
-use mswea_sdk::testing::{Driver, configure};
+use mswea_sdk::testing::{Driver, configure, take_log};
 use mswea_sdk::types::{ContentPart, Image, Message, ToolCall};
 use std::time::Instant;
 
@@ -217,6 +217,18 @@ fn matches_are_removed() {
             assert_eq!(seen[0].text(), expected, "{config} {text}");
         }
     }
+}
+
+#[test]
+fn an_expression_that_takes_too_long_is_told_once() {
+    let text = "a".repeat(5000);
+    let history = [Message::new("user", &text), Message::new("user", &text)];
+    let config = json!({ "type": "remove_regex", "remove": [r"(?=(a+)+)(a+)+\1+[bc]", r"(?=(a+)+)(a+)+\1+[bd]"] });
+    take_log();
+    assert_eq!(view(config, &history), history);
+    let told: Vec<String> = take_log().into_iter().map(|(_, line)| line).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains(r"[bc]` matches in it: the search takes too long"));
 }
 
 #[test]
