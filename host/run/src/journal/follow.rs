@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 
-use super::read::{LONGEST_LINE, ParsedLine, parsed, too_long};
+use super::read::{LONGEST_LINE, ParsedLine, parsed, shortened, too_long};
 use super::{JournalError, Record};
 
 /// How far a journal was read.
@@ -74,7 +74,7 @@ impl JournalFollower {
                 ParsedLine::NoJson(error) => {
                     return Err(JournalError::Line {
                         line,
-                        reason: error.to_string(),
+                        reason: shortened(&error),
                     });
                 }
             }

@@ -270,13 +270,25 @@ pub(super) fn parsed(text: &[u8], expected: u64, line: usize) -> Result<ParsedLi
     }
     let event = serde_json::from_slice(text).map_err(|error| JournalError::Line {
         line,
-        reason: format!("event `{}`: {error}", head.event),
+        reason: format!("event `{}`: {}", head.event, shortened(&error)),
     })?;
     Ok(ParsedLine::Event(Record {
         seq: head.seq,
         t: head.t,
         event,
     }))
+}
+
+/// The text of an error, which quotes a wrong value whole: its beginning and its end.
+pub(super) fn shortened(error: &serde_json::Error) -> String {
+    const PART: usize = 200;
+    let text = error.to_string();
+    let head = text.floor_char_boundary(PART);
+    let tail = text.ceil_char_boundary(text.len().saturating_sub(PART));
+    match head < tail {
+        true => format!("{}...{}", &text[..head], &text[tail..]),
+        false => text,
+    }
 }
 
 /// A line that is not read as a whole, because it has more than `longest` bytes.
@@ -336,7 +348,7 @@ fn lines_up_to(
             ParsedLine::NoJson(error) => {
                 return Err(JournalError::Line {
                     line,
-                    reason: error.to_string(),
+                    reason: shortened(&error),
                 });
             }
         }
@@ -397,7 +409,13 @@ mod tests {
             ours.map(|line| line.len() as u64 + 1).iter().sum::<u64>()
         );
         // The errors of a line stay the same.
+        let long = format!(
+            r#"{{"seq":2,"t":1.0,"event":"allowed","index":"{}"}}"#,
+            "é".repeat(100_000)
+        );
         for (line, says) in [
+            (&*long, "é...é"),
+            (&*long, "é\", expected usize;"),
             (
                 r#"{"seq":7,"t":1.0,"event":"allowed","index":0}"#,
                 "number 7",
@@ -413,7 +431,7 @@ mod tests {
             ),
         ] {
             let error = read(&[ours[0], line, ours[2]]).unwrap_err().to_string();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(says) && error.len() < 1000, "{error}");
         }
         let torn = read(&[ours[0], r#"{"seq":2,"t":1.0,"event":"allo"#]).unwrap();
         assert_eq!(torn.torn.unwrap().line, 2);
