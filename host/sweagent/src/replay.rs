@@ -36,7 +36,9 @@ pub fn recorded(path: &Path, updates: &[String]) -> Result<RecordedRun, SweAgent
         false => trajectory::read(path)?,
     };
     let config = match &read["replay_config"] {
-        Value::String(text) => mswea_text::read_json(text.as_bytes()).unwrap_or(Value::Null),
+        Value::String(text) => mswea_text::read_json(text.as_bytes()).map_err(|error| {
+            SweAgentProblem::new(format!("`{name}`: `replay_config` is no JSON: {error}"))
+        })?,
         other => other.clone(),
     };
     let at = GivenAt::Record(name.clone());
@@ -203,6 +205,11 @@ mod tests {
             ("[1]", &[][..], "`replay_config` is no map"),
             ("\"[1]\"", &[], "`replay_config` is no map"),
             ("5", &updates, "`replay_config` is no map"),
+            (
+                "\"{]\"",
+                &updates,
+                "a.traj`: `replay_config` is no JSON: key must be a string at line 1 column 2",
+            ),
             (
                 "{\"agent\": 5}",
                 &[],
