@@ -271,7 +271,7 @@ pub(super) fn expected(kind: Type) -> String {
         Type::Int(low, high) => format!("an integer from {low} to {high}"),
         Type::Number(low) if low.is_finite() => format!("a number of at least {low}"),
         Type::Number(_) => "a number".to_owned(),
-        Type::Seconds => "a number of seconds above 0".to_owned(),
+        Type::Seconds => format!("a number of seconds above 0 and up to {MAX_SECONDS}"),
         Type::TextList => "a list of texts".to_owned(),
         Type::TextMap => "a map of texts".to_owned(),
         Type::Object => "a map".to_owned(),

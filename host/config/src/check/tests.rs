@@ -110,7 +110,7 @@ fn wrong_values_are_named_with_what_to_write() {
         ),
         (
             json!({"environment": {"timeout": 0}}),
-            "`environment.timeout` must be a number of seconds above 0, not `0` / a time limit can't be switched off: give a time that is long enough",
+            "`environment.timeout` must be a number of seconds above 0 and up to 1000000000, not `0` / a time limit can't be switched off: give a time that is long enough",
         ),
         (
             json!({"environment": {"env": {"A": 1}}}),
