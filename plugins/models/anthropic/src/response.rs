@@ -109,7 +109,10 @@ pub fn usage(usage: &Value) -> Option<Usage> {
     let reasoning = count("/output_tokens_details/thinking_tokens")
         .or_else(|| count("/output_tokens_details/reasoning_tokens"));
     Some(Usage {
-        input_tokens: input.unwrap_or(0).saturating_add(read).saturating_add(write),
+        input_tokens: input
+            .unwrap_or(0)
+            .saturating_add(read)
+            .saturating_add(write),
         cache_read_tokens: read,
         cache_write_tokens: write,
         output_tokens: output.unwrap_or(0),

@@ -109,7 +109,10 @@ fn parts_are_read_in_every_form() {
 fn usage_counts_thoughts_once() {
     // input, cache read, output, reasoning
     for (value, expected) in [
-        (json!({"promptTokenCount": "10", "candidatesTokenCount": 5.0}), (10, 0, 5, 0)),
+        (
+            json!({"promptTokenCount": "10", "candidatesTokenCount": 5.0}),
+            (10, 0, 5, 0),
+        ),
         (
             json!({"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 22,
                    "thoughtsTokenCount": 7, "cachedContentTokenCount": 4}),

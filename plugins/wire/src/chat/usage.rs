@@ -22,8 +22,7 @@ pub(super) fn usage(usage: &Value) -> Option<Usage> {
         .unwrap_or(0);
     let reasoning = completion.and_then(|details| details.get("reasoning_tokens"));
     let mut reasoning_tokens = count(reasoning).unwrap_or(0);
-    let [input, output, total] =
-        ["prompt_tokens", "completion_tokens", "total_tokens"].map(top);
+    let [input, output, total] = ["prompt_tokens", "completion_tokens", "total_tokens"].map(top);
     let cost = cost(usage.get("cost"));
     if input.or(output).or(total).is_none() && cost.is_none() {
         return None;

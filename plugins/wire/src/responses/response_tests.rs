@@ -113,7 +113,10 @@ fn usage_is_read_with_its_details() {
     // input, cache read, cache write, output, reasoning, cost
     for (value, expected) in [
         (json!({"cost": 0.25}), ([0, 0, 0, 0, 0], Some(0.25))),
-        (json!({"input_tokens": "10", "output_tokens": "5"}), ([10, 0, 0, 5, 0], None)),
+        (
+            json!({"input_tokens": "10", "output_tokens": "5"}),
+            ([10, 0, 0, 5, 0], None),
+        ),
         (
             json!({"input_tokens": 10, "input_tokens_details": {"cached_tokens": 4},
                    "output_tokens": 5, "output_tokens_details": {"reasoning_tokens": 3},
