@@ -473,7 +473,7 @@ mod tests {
             &["environment.env.Z=x", "environment.env.A=x"],
         ] {
             let config = env.resolve(configs).unwrap();
-            let again = Value::from(config.redacted()).to_string();
+            let again = config.redacted().to_string();
             let mut names = config.environment.env.keys().filter(|it| it.len() == 1);
             assert!(names.by_ref().eq(["Z", "A"]), "{configs:?}");
             assert!(
