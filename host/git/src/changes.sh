@@ -105,15 +105,19 @@ as_text() {
       if (/[\200-\377]/) print n
     }' | uniq >"$own/binary"
   pick 0 >"$own/patch"
+  as_binary :/ "$@" >"$own/text"
+  pick 1 >>"$own/patch"
+}
+# The patch of all files that the pathspecs name, as binary ones.
+as_binary() {
   cp "$own/info/attributes" "$own/attributes" 2>/dev/null || : >"$own/attributes"
   printf '\n* -diff\n' >>"$own/info/attributes"
-  diff --no-renames "$base" "$tree" -- :/ "$@" >"$own/text"
-  pick 1 >>"$own/patch"
+  diff --no-renames "$base" "$tree" -- "$@"
   cp "$own/attributes" "$own/info/attributes"
 }
 # The part of the patch `$own/text` with the files that are named in `$own/binary` (1), or without them (0).
 pick() {
-  LC_ALL=C awk -v list="$own/binary" -v wanted="$1" 'BEGIN { while ((getline n < list) > 0) is[n] = 1 } /^diff --git / { at++ } (at in is) == wanted' "$own/text"
+  LC_ALL=C tr '\000' '\377' <"$own/text" | LC_ALL=C awk -v list="$own/binary" -v wanted="$1" 'BEGIN { while ((getline n < list) > 0) is[n] = 1 } /^diff --git / { at++ } (at in is) == wanted'
 }
 # The patch of each file by itself, if there are not many: git can't make that of all.
 one_by_one() {
@@ -123,14 +127,15 @@ one_by_one() {
   while IFS= read -r line; do
     name "$line"
     if diff --no-renames "$base" "$tree" -- ":(top,literal)$file" "$@" >"$own/one"; then
+      is_text "$own/one" || as_binary ":(top,literal)$file" "$@" >"$own/one"
       cat "$own/one" >>"$own/patch"
     else
+      why=$(tail -n 1 "$own/said")
       printf '%s\n' "$line"
     fi
   done <"$own/all" >"$own/parts"
   prefixed <"$own/parts" >>"$s/files"
-  named "git can make no diff of these files ($(tail -n 1 "$own/said")): they are kept as an archive, if they were not removed" "$own/parts"
-  is_text "$own/patch" || as_text "$@"
+  named "git can make no diff of these files ($why): they are kept as an archive, if they were not removed" "$own/parts"
 }
 # Names the changed files that the patch does not bring back byte for byte.
 compare() {
@@ -152,19 +157,23 @@ compare() {
   zeroed <"$own/names" | g check-attr -z --stdin filter 2>/dev/null | lined | awk 'NR % 3 == 1 { name = $0 } NR % 3 == 0 && $0 != "unspecified" && $0 != "unset" { print name }' >"$own/filtered"
   named 'these files have a filter in `.gitattributes`, which was not run: the patch has what is on the disk' "$own/filtered"
   zeroed <"$own/names" | g checkout-index -z --stdin -f -q --prefix="$own/files/" 2>/dev/null
-  # A program for each file would take too long.
+  # A program for each file would take too long. Names that git would read in another way are compared so.
+  : >"$own/plain"
   while IFS= read -r line; do
     name "$line"
-    [ -L "$file" ] || [ "$line" != "$file" ] || printf '%s\n' "$line"
-  done <"$own/names" >"$own/plain"
+    case $line in
+    *"$one"* | \"* | *"$cr") [ -L "$file" ] || cmp -s "./$file" "$own/files/$file" || printf '%s\n' "$prefix$line" ;;
+    *) [ -L "$file" ] || printf '%s\n' "$line" >>"$own/plain" ;;
+    esac
+  done <"$own/names" >"$own/differ"
   on_disk=$(g hash-object --no-filters --stdin-paths <"$own/plain" 2>/dev/null)
-  brought=$(cd "$own/files" && top=$own/files && g hash-object --no-filters --stdin-paths <"$own/plain" 2>/dev/null)
+  brought=$({ cd "$own/files" && top=$own/files && g hash-object --no-filters --stdin-paths <"$own/plain"; } 2>/dev/null)
   if [ "$on_disk" != "$brought" ]; then
     while IFS= read -r line; do
       cmp -s "./$line" "$own/files/$line" || printf '%s\n' "$prefix$line"
-    done <"$own/plain" >"$own/differ"
+    done <"$own/plain" >>"$own/differ"
   fi
-  [ ! -f "$own/differ" ] || named 'a conversion that `.gitattributes` or `core.autocrlf` asks for makes the bytes of these files others when the patch is applied' "$own/differ"
+  named 'a conversion that `.gitattributes` or `core.autocrlf` asks for makes the bytes of these files others when the patch is applied' "$own/differ"
 }
 # The files that have changed, if there can be no diff.
 archive() {
@@ -185,7 +194,7 @@ keep_all() {
     note 'there are too many files to keep all of them'
     return
   fi
-  find . -name .git -prune -o \( -type f -o -type l \) -print | sed 's,^\./,,' | prefixed >>"$s/files"
+  find . -name .git -prune -o \( -type f -o -type l \) -print0 | lined | sed 's,^\./,,' | prefixed >>"$s/files"
   note 'all files are kept as an archive'
 }
 # What the folder of a submodule has that is new, if there is no repository for it that can be read.
@@ -194,7 +203,7 @@ bare_folder() {
   [ ! -f "$s/then" ] || set -- "$1" -newer "$s/then"
   folder=$1
   shift
-  (cd "$root" && find "$folder" -name .git -prune -o \( -type f -o -type l \) "$@" -print) 2>/dev/null | head -n 5001 >"$s/bare"
+  (cd "$root" && find "$folder" -name .git -prune -o \( -type f -o -type l \) "$@" -print0) 2>/dev/null | lined | head -n 5001 >"$s/bare"
   [ -s "$s/bare" ] || return
   if [ "$(wc -l <"$s/bare")" -gt 5000 ] || [ "$(du -sk "$root/$folder" | cut -f 1)" -gt 51200 ]; then
     note "\`${folder#./}\` is a submodule without a repository, and has too many files to keep those that have changed"
@@ -203,17 +212,26 @@ bare_folder() {
     note "\`${folder#./}\` is a submodule without a repository: the files in it that have changed are kept as an archive"
   fi
 }
-# New files that git ignores only because of rules that were changed since the start.
+# New files that git ignores only because of rules that are new since the start.
 hidden() {
-  { grep -e '\(^\|/\)\.gitignore$' "$own/names"
-    [ -z "$(find "$c/info/exclude" -newer "$s/then" 2>/dev/null)" ] || printf '%s\n' "$own/info/exclude"; } >"$own/rules"
-  [ -s "$own/rules" ] && [ -f "$s/then" ] || return
+  [ -f "$s/then" ] || return
+  # Each rule after the file that has it.
+  {
+    [ -z "$(find "$c/info/exclude" -newer "$s/then" 2>/dev/null)" ] || awk -v file="$own/info/exclude" '{ print file; print }' "$own/info/exclude"
+    grep -e '\(^\|/\)\.gitignore$' "$own/names" | while IFS= read -r rules; do
+      g cat-file blob "$base:$rules" >"$own/old" 2>/dev/null
+      grep -vxF -f "$own/old" "./$rules" | while IFS= read -r rule; do printf '%s\n' "$rules" "$rule"; done
+    done
+  } >"$own/rules"
+  [ -s "$own/rules" ] || return
   g ls-files -z --others --ignored --exclude-standard --directory 2>/dev/null | g check-ignore -z -v --stdin 2>/dev/null | lined |
-    awk 'NR % 4 == 1 { source = $0 } NR % 4 == 0 { print source; print }' | while IFS= read -r source && IFS= read -r line; do
+    awk -v rules="$own/rules" '
+      BEGIN { while ((getline file < rules) > 0 && (getline rule < rules) > 0) is[file "\n" rule] = 1 }
+      NR % 4 == 1 { file = $0 } NR % 4 == 3 { rule = $0 } NR % 4 == 0 && (file "\n" rule) in is' | head -n 200 | while IFS= read -r line; do
     name "$line"
-    grep -qxF -e "$source" "$own/rules" && [ -n "$(find "./$file" -prune -newer "$s/then" 2>/dev/null)" ] && printf '%s\n' "$prefix$line"
+    [ -z "$(find "./$file" -prune -newer "$s/then" 2>/dev/null)" ] || printf '%s\n' "$prefix$line"
   done >"$own/hidden"
-  named 'a rule for ignored files was changed during the run, so these are not in the patch' "$own/hidden"
+  named 'a rule for ignored files is new, so these are not in the patch' "$own/hidden"
 }
 # What git can't keep at all.
 unkept() {
@@ -252,6 +270,10 @@ saved() {
 }
 # Prints the changes since the last commit for a person, and the names of new files.
 show() {
+  if is_blocked; then
+    echo "\`$odd\` is no file: git would wait for it"
+    return
+  fi
   prepare
   g ls-files -z --others --exclude-standard | lined | sed 's,/$,,' >"$own/new"
   g add --update --ignore-errors >/dev/null 2>&1

@@ -5,7 +5,7 @@ set +Ceufvx
 for name in $(env | sed -n 's/^\(GIT_[A-Za-z0-9_]*\)=.*/\1/p'); do
   [ "$name" = GIT_EXEC_PATH ] || unset "$name"
 done
-tab=$(printf '\t') one=$(printf '\001') at=0 own=/dev/null top=/ excludes= crlf=false eol= head= named= below= is_full=
+tab=$(printf '\t') one=$(printf '\001') cr=$(printf '\r') at=0 own=/dev/null top=/ excludes= crlf=false eol= head= named= below= is_full=
 has_git() { command -v git >/dev/null 2>&1; }
 # Names that end with a zero byte as lines, and back: a newline in a name is a byte of the value 1 in between.
 lined() { tr '\n\000' '\001\n'; }
@@ -60,7 +60,7 @@ enter() {
   if [ -f "$c/config" ] && grep -qi 'objectformat *= *sha256' "$c/config"; then
     printf '[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha256\n' >>"$own/config"
   fi
-  [ ! -f "$d/index" ] || cp "$d/index" "$own/index"
+  [ ! -f "$d/index" ] || cp -p "$d/index" "$own/index"
   for shared in "$d"/sharedindex.*; do
     [ ! -f "$shared" ] || cp "$shared" "$own/"
   done
@@ -92,7 +92,7 @@ commit_of() {
   object=$(cd / && GIT_ALLOW_PROTOCOL=none GIT_NO_LAZY_FETCH=1 command git --git-dir="$d" -c core.fsmonitor=false rev-parse -q --verify "$1" 2>/dev/null) && g rev-parse -q --verify "$object^{commit}"
 }
 # Makes the index of `$own` that of the repository, and $1 its current commit.
-put_index() { [ ! -f "$own/index" ] || { cp "$own/index" "$d/index.mswea" && mv -f "$d/index.mswea" "$d/index"; }; }
+put_index() { [ ! -f "$own/index" ] || { cp -p "$own/index" "$d/index.mswea" && mv -f "$d/index.mswea" "$d/index"; }; }
 put_head() { (cd / && command git --git-dir="$d" -c core.hooksPath=/dev/null -c core.fsmonitor=false update-ref --no-deref HEAD "$1"); }
 # Runs $1 for the work tree at `$root` and for those inside, with the further arguments. `$where` is the place of each.
 each() {
@@ -141,7 +141,7 @@ prefixed() {
 weight() {
   sizes | awk '{ sum += $1 } END { print int(sum / 1024) }'
 }
-sizes() { g ls-files -z --modified --others --exclude-standard 2>/dev/null | xargs -0 stat -c '%s %n' -- 2>/dev/null; }
+sizes() { g ls-files -z --modified --others --exclude-standard 2>/dev/null | lined | grep -v "$one" | zeroed | xargs -0 stat -c '%s %n' -- 2>/dev/null; }
 # Whether there is a pipe or a device in place of a file that git reads in each folder: git would wait for it. `$odd` is its name.
 is_blocked() {
   odd=$(find . -name .git -prune -o \( -name .gitignore -o -name .gitattributes \) \( -type p -o -type c -o -type b -o -type s \) -print 2>/dev/null | head -n 1)
@@ -165,13 +165,13 @@ prepare() {
 # Adds all files to the index, but does not look into repositories inside, and not the largest files: those that make more than
 # 40 MB together, for which a patch has no room.
 add_all() {
-  sizes | sort -n | LC_ALL=C awk '(sum += $1) > 41943040 { sub(/^[0-9]+ /, ""); print }' >"$own/large"
+  sizes | sort -n | LC_ALL=C awk '(sum += $1) > 41943040' | sort -rn | head -n 1000 | LC_ALL=C sed 's/^[0-9]* //' >"$own/large"
   set -- .
   while IFS= read -r line; do
     name "$line"
     [ -z "$line" ] || set -- "$@" ":(exclude,top,literal)$file"
   done <<END
-$(cat "$own/inside" && head -n 1000 "$own/large")
+$(cat "$own/inside" "$own/large")
 END
   g add --all --ignore-errors -- "$@" >/dev/null 2>"$own/said"
 }

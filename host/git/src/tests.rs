@@ -199,10 +199,10 @@ const CASES: &[Case] = &[
     ),
     (
         "files that a new rule ignores",
-        "echo '*.tmp' >.gitignore; git add .; git commit -qm i",
+        "echo '*.tmp' >.gitignore; git add .; git commit -qm i; sleep 1",
         "echo '*.log' >>.gitignore; echo l >out.log; mkdir d; echo m >d/m.log; echo t >t.tmp; echo '*.sec' >>.git/info/exclude; echo s >s.sec",
         Named(&[
-            "a rule for ignored files was changed during the run",
+            "a rule for ignored files is new",
             "`d/m.log`",
             "`out.log`",
             "`s.sec`",
@@ -217,8 +217,26 @@ const CASES: &[Case] = &[
     (
         "files whose contents are missing",
         "mkdir x y; echo x >x/f; echo y >y/f; git add .; git commit -qm xy; git config uploadpack.allowFilter true; cd ..; git clone -q --no-local --filter=blob:none --sparse \"file://$PWD/work\" p; rm -rf work; mv p work",
-        "echo t >>a.txt; mkdir y; echo mine >y/f",
-        Named(&["git can make no diff of these files", "`y/f`"]),
+        "echo t >>a.txt; mkdir y; echo mine >y/f; printf 'caf\\351\\n' >l; echo z >z",
+        Named(&["git can make no diff of these files (fatal: ", "`y/f`"]),
+    ),
+    (
+        "a change that has the size and the time of the index",
+        "git config core.trustctime false",
+        "git checkout -q a.txt; touch -d '2020-01-01' a.txt .git/index; git update-index --refresh; printf 'ONE\\ntwo\\nthree\\n' >a.txt; touch -d '2020-01-01' a.txt .git/index",
+        Same,
+    ),
+    (
+        "many large files",
+        "",
+        "mkdir m; head -c 600000 /dev/zero >m/z; for i in $(seq 90); do cp m/z m/$i; done; truncate -s 3M big; truncate -s 45M \"$(printf 'x\\n50000000 l')\"; echo l >l",
+        Named(&["larger than the 40 MB", "`big`"]),
+    ),
+    (
+        "odd names, and a conversion",
+        "git config core.autocrlf true; rm a.txt; git checkout -q a.txt",
+        "echo q >'\"q'; printf 'lf\\n' >z.t; printf 'lf\\n' >\"$(printf 'c\\r')\"",
+        Named(&["conversion", "`z.t`"]),
     ),
     (
         "a file that is too large",
@@ -640,6 +658,7 @@ fn examined((name, prepare, change, outcome): &Case) -> Vec<String> {
     let said = place.sh("chown -R $(id -u) ../fresh .; cd ../fresh; [ ! -s ../patch ] || git apply --whitespace=nowarn ../patch");
     let differ = differing(&place.files("fresh"), &place.files("work"));
     let notes = saved.notes.join("\n");
+    assert!(!notes.contains("t.tmp"), "{name}: {notes}");
     let is_right = match outcome {
         Same => differ.is_empty() && notes.is_empty() && saved.archive.is_none(),
         SameAnd(words) => differ.is_empty() && notes.contains(words),
