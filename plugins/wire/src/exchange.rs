@@ -60,10 +60,11 @@ impl<F: Format> Exchange<F> {
         let (assembly, reached) = (&mut self.assembly, &mut self.reached);
         let has_content = &mut self.has_content;
         self.body.feed(bytes, &mut |event| {
-            let mut new = Vec::new();
+            let (mut new, calls) = (Vec::new(), assembly.calls());
             assembly.take(&mended_event(event), &mut new);
-            let is_bare = *has_content && new.is_empty();
-            *has_content |= !new.is_empty();
+            let brings_content = !new.is_empty() || assembly.calls() > calls;
+            let is_bare = *has_content && !brings_content;
+            *has_content |= brings_content;
             *reached = match *reached {
                 _ if assembly.has_ended() || assembly.error().is_some() => Said::End,
                 // Only an end in an event of its own, the first one after the content, is sure.
@@ -132,7 +133,7 @@ impl<F: Format> Exchange<F> {
             });
         }
         // Without `?alt=sse`, which some proxies drop, Gemini sends its chunks as one list.
-        if text.starts_with('[')
+        if text.trim_start().starts_with('[')
             && let Ok(chunks) = serde_json::from_str::<Vec<Value>>(&text)
         {
             for chunk in chunks {

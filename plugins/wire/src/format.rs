@@ -107,6 +107,11 @@ pub trait Assembly: Default {
     /// Whether a part of an answer has arrived.
     fn has_answer(&self) -> bool;
 
+    /// How many calls have begun, also those that show nothing because their arguments are still to come.
+    fn calls(&self) -> usize {
+        0
+    }
+
     /// Whether the server has sent the end of the answer.
     fn is_complete(&self) -> bool;
 

@@ -122,7 +122,13 @@ fn a_stream_gives_the_reply_of_the_whole_response_wherever_it_is_cut() {
         .collect();
     let list = |chunks: &[&str]| format!("[{}]", chunks.join("\n,\r\n"));
     let kind = "application/json";
-    let listed = answer(&mut adapter, 200, kind, &[list(&chunks).as_bytes()]).0;
+    let listed = answer(
+        &mut adapter,
+        200,
+        kind,
+        &[b"\r\n ", list(&chunks).as_bytes()],
+    )
+    .0;
     assert_eq!(listed.unwrap(), reply);
     let failed = [chunks[0], r#"{"error":{"code":503,"message":"late"}}"#];
     for (chunks, class) in [

@@ -269,12 +269,13 @@ fn bodies_in_pieces_equal_whole_ones() {
 fn a_reason_beside_content_may_not_be_the_last_one() {
     let chunk = |delta: Value, reason: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
     let words = |reason| chunk(json!({"content": "a"}), reason);
-    let call = |reason| {
+    let call_of = |arguments: &str, reason| {
         chunk(
-            json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "bash", "arguments": "{}"}}]}),
+            json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "bash", "arguments": arguments}}]}),
             reason,
         )
     };
+    let call = |reason| call_of("{}", reason);
     let bare = |reason| chunk(json!({"role": "assistant", "content": ""}), reason);
     let stop = || json!("stop");
     for (events, expected) in [
@@ -285,6 +286,14 @@ fn a_reason_beside_content_may_not_be_the_last_one() {
             &["likely-finished"],
         ),
         (vec![words(json!("")), call(Value::Null)], &[]),
+        (
+            vec![words(Value::Null), call_of("", stop()), call(Value::Null)],
+            &["likely-finished"],
+        ),
+        (
+            vec![bare(Value::Null), call_of("", Value::Null), bare(stop())],
+            &["finished"],
+        ),
         (
             vec![bare(Value::Null), call(json!("")), bare(stop())],
             &["finished"],

@@ -109,6 +109,10 @@ impl crate::Assembly for Assembly {
         self.has_choice
     }
 
+    fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
     fn is_complete(&self) -> bool {
         // Some servers have an empty reason in every chunk.
         let reason = self.finish_reason.as_ref();
