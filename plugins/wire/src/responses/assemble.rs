@@ -121,6 +121,9 @@ impl Assembly {
                 let item = chunk.shift_remove("item").unwrap_or_default();
                 self.take_item(index(&chunk, "output_index"), item, kind.ends_with("done"));
             }
+            // The item that is done has it.
+            "response.content_part.done" | "response.reasoning_summary_part.done"
+                if self.is_done(&chunk) => {}
             "response.content_part.added" | "response.content_part.done" => {
                 let part = chunk.shift_remove("part").unwrap_or_default();
                 let at = index(&chunk, "content_index");
@@ -179,23 +182,31 @@ impl Assembly {
     }
 
     /// Takes the beginning or the end of an item. Some servers give all items one index, or none: an
-    /// item that is done, or that has another id, is not replaced.
+    /// item that is done is replaced only by one with its id, and no item by the beginning of one with another id.
     fn take_item(&mut self, index: usize, item: Value, is_done: bool) {
-        let last = self.last.get(&index).and_then(|at| self.items.get(*at));
+        let last = self.last.get(&index).map(|at| &mut self.items[*at]);
         if let Some(last) = last {
-            let is_repeated = last.is_done && last.value == item;
-            if is_repeated {
+            let ids = [&last.value, &item].map(|item| text(item.get("id")));
+            let (have_ids, are_same) = (!ids.contains(&""), ids[0] == ids[1]);
+            if last.is_done && (last.value == item || have_ids && are_same) {
+                if is_done {
+                    last.value = item;
+                }
                 return;
             }
-            let ids = [&last.value, &item].map(|item| text(item.get("id")));
-            let begins = !is_done && !ids.contains(&"") && ids[0] != ids[1];
-            if begins {
+            if !is_done && have_ids && !are_same {
                 self.last.remove(&index);
             }
         }
         let open = self.open(index);
         open.value = item;
         open.is_done = is_done;
+    }
+
+    /// Whether the last item of an event's index is done.
+    fn is_done(&self, chunk: &Map<String, Value>) -> bool {
+        let last = self.last.get(&index(chunk, "output_index"));
+        last.is_some_and(|at| self.items[*at].is_done)
     }
 
     /// The item that an event belongs to.
@@ -206,7 +217,7 @@ impl Assembly {
     /// The item of an index that is not done; a new one if there is none.
     fn open(&mut self, index: usize) -> &mut Item {
         let last = self.last.get(&index).copied();
-        let at = last.filter(|at| self.items.get(*at).is_some_and(|item| !item.is_done));
+        let at = last.filter(|at| !self.items[*at].is_done);
         let at = at.unwrap_or_else(|| {
             self.items.push(Item {
                 index,

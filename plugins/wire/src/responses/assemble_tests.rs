@@ -117,8 +117,18 @@ fn items_with_one_index_are_told_apart() {
             vec![&one],
         ),
         (
-            vec![event("done", one.clone()), event("done", call("c", "2"))],
-            vec![&one, &call("c", "2")],
+            vec![
+                event("done", call("c", "2")),
+                event("added", call("c", "")),
+                json!({"type": "response.content_part.done", "output_index": 0, "part": {}}),
+                json!({"type": "response.reasoning_summary_part.done", "output_index": 0, "part": {}}),
+                event("done", one.clone()),
+            ],
+            vec![&one],
+        ),
+        (
+            vec![event("done", call("", "1")), event("done", call("", "2"))],
+            vec![&call("", "1"), &call("", "2")],
         ),
     ] {
         let without = events.iter().map(|event| {
