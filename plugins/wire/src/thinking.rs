@@ -47,13 +47,15 @@ fn split(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// What stands before and after a closing tag without an opening one before it. A tag between other
-/// text of a code block, or in backticks, is what the text is about.
+/// What stands before and after a closing tag without an opening one before it. A tag may also be what
+/// the text is about: in quotes; in a code block, between other text of a line or if the block is closed after it; and
+/// between words of a text that has all its blocks before the tag.
 fn unopened(text: &str) -> Option<(&str, &str)> {
-    let mut is_code = false;
-    let mut begin = 0;
+    let fences: Vec<&str> = text.lines().filter(|line| is_fence(line)).collect();
+    let (mut seen, mut begin) = (0, 0);
     for line in text.split_inclusive('\n') {
-        is_code ^= line.trim_start().starts_with("```");
+        seen += usize::from(is_fence(line));
+        let (is_code, later) = (seen % 2 == 1, &fences[seen..]);
         for (at, _) in line.match_indices('<') {
             let (before, tag) = line.split_at(at);
             if OPENING.iter().any(|it| tag.starts_with(it)) {
@@ -62,9 +64,20 @@ fn unopened(text: &str) -> Option<(&str, &str)> {
             let Some(after) = CLOSING.iter().find_map(|it| tag.strip_prefix(it)) else {
                 continue;
             };
-            let is_alone = before.trim_end().is_empty() && after.trim_start().is_empty();
-            let is_quoted = is_code || before.ends_with('`') && after.starts_with('`');
-            if is_alone || !is_quoted {
+            let is_quoted = ['`', '"', '\'']
+                .iter()
+                .any(|quote| before.ends_with(*quote) && after.starts_with(*quote));
+            let is_mentioned = if is_code {
+                // Otherwise what follows has whole blocks of its own.
+                let is_closed =
+                    later.len() % 2 == 1 && later[0].trim().trim_matches('`').is_empty();
+                let is_alone = before.trim().is_empty() && after.trim().is_empty();
+                is_closed || !is_alone
+            } else {
+                let follows_word = before.ends_with(' ') && !before.trim().is_empty();
+                seen > 0 && later.is_empty() && follows_word && !is_fence(before)
+            };
+            if !is_quoted && !is_mentioned {
                 let end = begin + line.len() - after.len();
                 return Some((&text[..begin + at], &text[end..]));
             }
@@ -72,6 +85,10 @@ fn unopened(text: &str) -> Option<(&str, &str)> {
         begin += line.len();
     }
     None
+}
+
+fn is_fence(line: &str) -> bool {
+    line.trim_start().starts_with("```")
 }
 
 /// What stands before and after the first closing tag.
@@ -201,7 +218,7 @@ mod tests {
     ];
 
     /// The same without an opening tag, which a stream shows as text.
-    const UNOPENED: [(&str, Option<&str>, &str); 10] = [
+    const UNOPENED: [(&str, Option<&str>, &str); 20] = [
         ("a</think>b", Some("a"), "b"),
         ("</think>b", Some(""), "b"),
         (
@@ -231,6 +248,59 @@ mod tests {
             "```\na</think>\n```\nb</think>c",
             Some("```\na</think>\n```\nb"),
             "c",
+        ),
+        // A block that is closed after the tag.
+        (
+            "```bash\ncat >f <<E\n</think>\nE\n```",
+            None,
+            "```bash\ncat >f <<E\n</think>\nE\n```",
+        ),
+        (
+            "```bash\ncat >f <<E\n</think>\nE\n```\nb\n```bash\nls\n```",
+            None,
+            "```bash\ncat >f <<E\n</think>\nE\n```\nb\n```bash\nls\n```",
+        ),
+        // Blocks that are not.
+        (
+            "```bash\nrm x\n</think>\n```bash\nls\n```",
+            Some("```bash\nrm x\n"),
+            "\n```bash\nls\n```",
+        ),
+        (
+            "```bash\nrm x\n</think>\n```\nls\n```",
+            Some("```bash\nrm x\n"),
+            "\n```\nls\n```",
+        ),
+        (
+            "```bash\nrm x\n</think>\n```bash\nls",
+            Some("```bash\nrm x\n"),
+            "\n```bash\nls",
+        ),
+        // Words after a command, and thinking with one.
+        (
+            "```bash\nls\n```\nIt ends with </think> there.",
+            None,
+            "```bash\nls\n```\nIt ends with </think> there.",
+        ),
+        (
+            "```bash\nls\n```\nIt ends with \"</think>\".",
+            None,
+            "```bash\nls\n```\nIt ends with \"</think>\".",
+        ),
+        (
+            "look\n```bash\nrm x\n```\n</think>\n```bash\nls\n```",
+            Some("look\n```bash\nrm x\n```\n"),
+            "\n```bash\nls\n```",
+        ),
+        (
+            "```bash\nrm x\n```\nno. </think>b\n```bash\nls\n```",
+            Some("```bash\nrm x\n```\nno. "),
+            "b\n```bash\nls\n```",
+        ),
+        (
+            "```bash\nrm x\n```\nno.</think>I am done",
+            Some("```bash\nrm x\n```\nno."),
+            "I am done",
         ),
     ];
 
