@@ -100,7 +100,7 @@ pub struct WireKwargs {
 }
 
 impl WireKwargs {
-    /// Sorts the parameters of `config` for the chosen model. A `native` adapter also gets the
+    /// Sorts the parameters of `config` for the chosen model. A `native` adapter is a built-in one, and also gets the
     /// parameters that control what it leaves out of a request, and `extra_body` by itself.
     #[must_use]
     pub fn of(config: &Config, choice: &ModelChoice, native: bool) -> Self {
@@ -122,10 +122,12 @@ impl WireKwargs {
             let address = choice.base_url.as_deref().unwrap_or_default();
             name == "api_version" && address.contains("api-version=")
         };
+        // Other adapters may have parameters of the same names.
+        let has_no_effect = |name: &str| (native || config.mini) && is_of_litellm(name);
         let is_own = |name: &str| {
             TAKEN.contains(&name)
                 || !native && OF_ADAPTERS.contains(&name)
-                || is_of_litellm(name)
+                || has_no_effect(name)
                 // litellm uses it for its own logs only, except for Responses.
                 || config.mini && name == "metadata" && !is_responses
                 || is_in_address(name)
@@ -144,7 +146,7 @@ impl WireKwargs {
             })
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        let without_effect = given.keys().filter(|name| is_of_litellm(name));
+        let without_effect = given.keys().filter(|name| has_no_effect(name));
         let mut notes: Vec<String> = without_effect
             .map(|name| {
                 format!("`model.model_kwargs.{name}` has no effect: it is a setting of litellm")

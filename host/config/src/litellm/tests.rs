@@ -275,7 +275,7 @@ fn costs_of_tokens_are_the_price() {
     assert_eq!(price(json!({"input_cost_per_token": null}), &[]), None);
 }
 
-/// Parameters of litellm's that it keeps for itself.
+/// Parameters of litellm's that it keeps for itself, unless they are those of somebody's own adapter.
 #[test]
 fn what_litellm_does_not_send_is_not_sent() {
     for name in [
@@ -293,8 +293,12 @@ fn what_litellm_does_not_send_is_not_sent() {
         "_litellm_x",
     ] {
         let spec = format!("model.model_kwargs={}", json!({name: 1, "top_k": 3}));
-        let config = Memory::new().resolve(&[&spec]).unwrap();
-        for native in [true, false] {
+        let mut config = Memory::new().resolve(&[&spec]).unwrap();
+        let wire = WireKwargs::of(&config, &ModelChoice::default(), false);
+        assert_eq!(Value::Object(wire.parameters), json!({name: 1, "top_k": 3}));
+        assert!(wire.notes.is_empty(), "{:?}", wire.notes);
+        for (mini, native) in [(false, true), (true, true), (true, false)] {
+            config.mini = mini;
             let wire = WireKwargs::of(&config, &ModelChoice::default(), native);
             assert_eq!(Value::Object(wire.parameters), json!({"top_k": 3}));
             let [note] = wire.notes.as_slice() else {
