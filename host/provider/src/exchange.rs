@@ -366,11 +366,11 @@ impl ModelAccess {
     ) -> Result<(Option<u8>, bool), FailedAttempt> {
         let mut shown = ShownReply::default();
         let read = self.read_pieces(adapter, answer, context, so_far, &mut shown);
-        let read = read.await?;
+        let read = read.await;
         for (kind, text) in shown.texts {
             show(context, &kind, text.finish(&self.secrets));
         }
-        Ok(read)
+        read
     }
 
     async fn read_pieces(
@@ -443,7 +443,7 @@ impl ShownReply {
     fn show(&mut self, context: &Context, secrets: &Secrets, delta: Delta) {
         if self.last != delta.kind {
             let last = self.texts.get_mut(&self.last);
-            let rest = last.map(MaskedText::pause).unwrap_or_default();
+            let rest = last.map(|last| last.pause(secrets)).unwrap_or_default();
             show(context, &self.last, rest);
             self.last.clone_from(&delta.kind);
         }

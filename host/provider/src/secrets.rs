@@ -141,12 +141,13 @@ impl KnownSecrets {
 }
 
 impl KnownSecrets {
-    /// From where on a text may be the beginning of a secret that is masked.
-    fn begun(&self, text: &str) -> usize {
+    /// From where on a text may be the beginning of a secret that is masked, and of which one.
+    fn begun(&self, text: &str) -> (usize, &str) {
         let all = self.all.iter().zip(&self.finders);
         let masked = all.filter(|((value, _), _)| is_no_word(value));
-        let begun = masked.filter_map(|(_, finder)| Some(finder.as_ref()?.begun(text)));
-        begun.min().unwrap_or(text.len())
+        let begun =
+            masked.filter_map(|((_, name), finder)| Some((finder.as_ref()?.begun(text), &**name)));
+        begun.min().unwrap_or((text.len(), ""))
     }
 }
 
@@ -351,6 +352,8 @@ pub(super) struct MaskedText {
     text: String,
     /// How much of it has been passed on.
     passed: usize,
+    /// Whether the name of the secret was passed on for its beginning.
+    is_named: bool,
 }
 
 /// A text that is longer than this is passed on, because no secret is as long.
@@ -363,7 +366,7 @@ impl MaskedText {
         let known = secrets.known();
         let places = known.places(&self.text, is_no_word);
         let mut until = match self.text.len() {
-            ..=MOST_HELD => known.begun(&self.text),
+            ..=MOST_HELD => known.begun(&self.text).0,
             _ => self.text.len(),
         };
         // A secret that another one may begin in waits for that one.
@@ -375,15 +378,17 @@ impl MaskedText {
         self.pass(&places, until)
     }
 
-    /// Passes on what waits, if it is too little to matter: the user sees it before other texts.
-    pub fn pause(&mut self) -> String {
-        match self.text.len() < SHORTEST_START {
-            true => {
-                let out = self.text[self.passed..].to_owned();
-                self.passed = self.text.len();
-                out
-            }
-            false => String::new(),
+    /// Passes on what waits, because other texts come after it; a name in its place if it is enough of a secret to
+    /// matter.
+    pub fn pause(&mut self, secrets: &Secrets) -> String {
+        let waits = self.text[self.passed..].to_owned();
+        self.passed = self.text.len();
+        if waits.is_empty() || self.text.trim().len() < SHORTEST_START {
+            return waits;
+        }
+        match std::mem::replace(&mut self.is_named, true) {
+            true => String::new(),
+            false => format!("[{}]", secrets.known().begun(&self.text).1),
         }
     }
 
@@ -398,9 +403,14 @@ impl MaskedText {
     fn pass(&mut self, places: &[(Range<usize>, &str)], until: usize) -> String {
         let from = self.passed.min(until);
         let end = places.partition_point(|(place, _)| place.end <= until);
-        let out = masked(&self.text[..until], &places[..end], from);
+        let named = places[..end]
+            .iter()
+            .find(|(place, _)| self.is_named && place.start < from && from < place.end);
+        let shown = named.map_or(from, |(place, _)| place.end);
+        let out = masked(&self.text[..until], &places[..end], shown);
         self.text.drain(..until);
         self.passed -= from;
+        self.is_named &= self.passed > 0;
         out
     }
 }
@@ -722,10 +732,23 @@ mod tests {
         // Ordinary text does not wait, and other texts wait for no more than a few letters.
         let mut text = MaskedText::default();
         assert_eq!(text.feed(&secrets, "it is"), "it i");
-        assert_eq!(text.pause(), "s");
+        assert_eq!(text.pause(&secrets), "s");
         assert_eq!(text.feed(&secrets, "k-a/b+c&"), "");
-        assert_eq!(text.pause(), "");
-        assert_eq!(text.feed(&secrets, "1234567."), "[A].");
+        assert_eq!(text.pause(&secrets), "[A]");
+        assert_eq!(text.feed(&secrets, "12345"), "");
+        assert_eq!(text.pause(&secrets), "");
+        assert_eq!(text.feed(&secrets, "67. "), ". ");
+        assert_eq!(text.feed(&secrets, "sk-a/b+c&"), "");
+        assert_eq!(text.pause(&secrets), "[A]");
+        assert_eq!(
+            text.feed(&secrets, " is not sk-a/b+c&1234567."),
+            " is not [A]."
+        );
+        assert_eq!(text.feed(&secrets, "sk-a/b+c&"), "");
+        assert_eq!(text.pause(&secrets), "[A]");
+        assert_eq!(text.feed(&secrets, "sk-a/b+c&1234567."), "[A].");
+        assert_eq!(text.feed(&secrets, "s\n\n\n\n\n\n\n\n"), "");
+        assert_eq!(text.pause(&secrets), "s\n\n\n\n\n\n\n\n");
         let long = "\n".repeat(1 << 20);
         let begin = std::time::Instant::now();
         let mut text = MaskedText::default();

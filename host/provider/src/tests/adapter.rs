@@ -1,6 +1,6 @@
 //! A small adapter: one request per query, whose reply is the body; some bodies ask for another
 //! request. A body with `<finished>`, `<likely-finished>` or `<end>` says how far it is; pieces with a colon before them
-//! are not shown.
+//! are not shown, and those with a question mark are reasoning.
 
 use std::sync::{Arc, Mutex};
 
@@ -129,7 +129,8 @@ impl Adapter for Fake {
             }
         }
         if !text.starts_with(':') {
-            deltas.insert(0, ("text", text));
+            let is_text = !text.starts_with('?');
+            deltas.insert(0, (if is_text { "text" } else { "reasoning" }, text));
         }
         let deltas = deltas.into_iter().map(|(kind, text)| Delta {
             kind: kind.to_owned(),

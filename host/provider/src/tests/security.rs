@@ -91,6 +91,38 @@ async fn a_key_that_is_cut_on_its_way_is_redacted() {
     }
 }
 
+/// What may be the beginning of a key does not wait for longer than its text.
+#[tokio::test]
+async fn what_looks_like_a_key_is_shown_in_its_place() {
+    const HEAD: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    for (pieces, is_whole, expected) in [
+        (
+            vec!["6\r\na sk-h\r\n"],
+            false,
+            &["delta a ", "delta sk-h"][..],
+        ),
+        (
+            vec!["6\r\n?sk-hi\r\n", "1\r\na\r\n", "2\r\n?d\r\n", "0\r\n\r\n"],
+            true,
+            &["delta ?", "delta sk-hi", "delta a", "delta ?d"],
+        ),
+        (
+            vec!["9\r\n?sk-hidde\r\n", "1\r\na\r\n", "0\r\n\r\n"],
+            true,
+            &["delta ?", "delta [KEY]", "delta a"],
+        ),
+    ] {
+        let steps = std::iter::once((0, HEAD)).chain(pieces.into_iter().map(|piece| (30, piece)));
+        let server = Server::start(vec![Step::Slowly(steps.collect())]);
+        let mut bench = Bench::new();
+        bench.settings.network_retries = 0;
+        bench.environment = environment(&[("KEY", "sk-hidden")]);
+        bench.secret = Some("KEY");
+        assert_eq!(bench.query(&server.url).await.is_ok(), is_whole);
+        assert_eq!(bench.lines(), expected);
+    }
+}
+
 #[tokio::test]
 async fn a_key_is_named_once() {
     for (body, times) in [("the key in `KEY`", 1), ("the key", 1)] {
