@@ -241,7 +241,7 @@ fn values_of_variables_are_in_no_arguments() {
     }
     for fast in ["true", "false"] {
         let server = commands(&["echo \"$SET/$FORWARDED/$https_proxy\""]);
-        let run = by_client(&server, "for word; do echo \"$word\" >>arguments; done")
+        let run = by_client(&server, "for word; do printf '%s\\n' \"$word\" >>arguments; done")
             .env("FORWARDED", "value-two")
             .args(["-c", "environment.forward_env=[\"FORWARDED\"]"])
             .args(["-c", "environment.env.SET=value-one"])

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use scripted_server::{Fault, Recorded, Scenario, Server, Turn};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::host::Host;
 use crate::run::Run;
@@ -86,6 +86,18 @@ fn limits_of_steps_and_cost_end_the_run() {
         .run()
         .expect(0);
     assert!(!run.stderr.contains("the price of this model"), "{run}");
+    // Counts that can't be read are no cost of 0.
+    let message = json!({"role": "assistant", "content": "no call"});
+    let body = json!({"choices": [{"message": message, "finish_reason": "stop"}], "usage": {"prompt_tokens": -5}});
+    let server = always(Turn::status(200).with_body(body));
+    let run = Host::new()
+        .server(&server)
+        .task("x")
+        .args(["--price", "in=1,out=1", "-c", "agent.step_limit=2"])
+        .run()
+        .expect(3);
+    let words = "does not say how many tokens";
+    assert_eq!(run.stderr.matches(words).count(), 1, "{run}");
 }
 
 #[test]

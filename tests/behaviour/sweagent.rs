@@ -515,9 +515,11 @@ fn what_swe_agent_has_run_is_skipped_unless_it_has_not_ended() {
         let text = json!({"trajectory": [], "history": [], "info": info}).to_string();
         host = host.file(&format!("out/{id}/{id}.traj"), text);
     }
-    for round in 1..=2 {
+    for (round, filter) in [".*", ".*", "done"].into_iter().enumerate() {
         let of_agent = |word: &String| !word.starts_with("--problem") && !word.starts_with("--env");
+        let filter = format!("--instances.filter={filter}");
         let more = [
+            &*filter,
             "--instances.path=tasks.jsonl",
             "--instances.deployment.type=local",
             "--output_dir=out",
@@ -533,7 +535,10 @@ fn what_swe_agent_has_run_is_skipped_unless_it_has_not_ended() {
             let made = read(&out.join(id).join(format!("{id}.traj")));
             assert_eq!(made["info"]["exit_status"], "submitted", "round {round}");
         }
-        let statuses = fs::read_to_string(out.join("run_batch_exit_statuses.yaml")).unwrap();
+        let statuses = out.join("run_batch_exit_statuses.yaml");
+        let statuses = (fs::read_to_string(&statuses), fs::remove_file(&statuses))
+            .0
+            .unwrap();
         assert!(
             statuses.contains("  skipped (submitted):\n  - done\n"),
             "{statuses}"

@@ -177,7 +177,10 @@ fn is_github(url: &str) -> bool {
     };
     let host = host.split('/').next().unwrap_or_default();
     let host = host.rsplit('@').next().unwrap_or_default();
-    host.split(':').next() == Some("github.com")
+    matches!(
+        host.split(':').next(),
+        Some("github.com" | "www.github.com")
+    )
 }
 
 /// Adds the image of the instance to the deployment, if deployments of this type have one.
@@ -315,6 +318,10 @@ mod tests {
             (
                 "https://github.com/o/r",
                 json!({"type": "github", "github_url": "https://github.com/o/r", "base_commit": "abc"}),
+            ),
+            (
+                "https://www.github.com/o/r",
+                json!({"type": "github", "github_url": "https://www.github.com/o/r", "base_commit": "abc"}),
             ),
             (
                 "git@github.com:o/r",

@@ -146,23 +146,21 @@ struct Roots {
 fn certificates_of(file: &Path) -> Result<CertificateResult, String> {
     let refused = |why: &str| {
         format!(
-            "`SSL_CERT_FILE` is `{}`, {why}: set it to the path of a file with PEM certificates, or unset it to use the system's",
+            "`{}`, which `SSL_CERT_FILE` or `model.model_kwargs.ssl_verify` names, {why}: write the path of a file with PEM certificates, or nothing to trust those of the system",
             file.display()
         )
     };
     match file.metadata() {
-        Err(error) => return Err(refused(&format!("which can't be read ({error})"))),
-        Ok(meta) if !meta.is_file() => return Err(refused("which is no file")),
-        Ok(meta) if meta.len() > MOST_BYTES => return Err(refused("which is larger than 16 MiB")),
+        Err(error) => return Err(refused(&format!("can't be read ({error})"))),
+        Ok(meta) if !meta.is_file() => return Err(refused("is no file")),
+        Ok(meta) if meta.len() > MOST_BYTES => return Err(refused("is larger than 16 MiB")),
         Ok(_) => {}
     }
     let found = rustls_native_certs::load_certs_from_paths(Some(file), None);
     match found.errors.first() {
         _ if !found.certs.is_empty() => Ok(found),
-        Some(error) => Err(refused(&format!(
-            "which has no usable certificate ({error})"
-        ))),
-        None => Err(refused("which has no certificate")),
+        Some(error) => Err(refused(&format!("has no usable certificate ({error})"))),
+        None => Err(refused("has no usable certificate")),
     }
 }
 

@@ -186,7 +186,9 @@ async fn certificates_that_do_not_exist() {
     bench.environment = environment(&[("KEY", "sk-hidden"), ("SSL_CERT_FILE", "/nonexistent")]);
     let error = bench.fails("https://localhost:9/").await;
     assert!(
-        error.message.contains("`SSL_CERT_FILE` is `/nonexistent`"),
+        error
+            .message
+            .contains("`/nonexistent`, which `SSL_CERT_FILE`"),
         "{error}"
     );
 }

@@ -9,7 +9,9 @@ use super::sampling::SampledReply;
 use crate::agent::Agent;
 use crate::next::exceeded;
 use crate::state::{Phase, plausible_cost};
-use mswea_core::{Change, End, Event, ModelError, ModelFailure, PersonMode, Progress, Reply, View};
+use mswea_core::{
+    Change, End, Event, ModelError, ModelFailure, PersonMode, Progress, Reply, Usage, View,
+};
 
 impl Agent {
     pub(crate) async fn query(&mut self) -> Result<(), End> {
@@ -165,9 +167,15 @@ impl Agent {
         };
         let was_known = !self.recorder.state().account.cost_unknown;
         if cost.is_none() && was_known && self.settings.warn_unknown_cost {
-            self.show(&Progress::Warning(
-                "the price of this model is unknown, so the cost limit can't be kept: give it with `--price in=..,out=..`, or drop the limit with `-l 0`",
-            ));
+            let has_price = self.parts.pricing.cost(&Usage::default()).is_some();
+            self.show(&Progress::Warning(match usage {
+                None if has_price => {
+                    "the server does not say how many tokens a reply has taken, so the cost limit can't be kept: limit the replies with `-c agent.step_limit=N`, or drop the limit with `-l 0`"
+                }
+                _ => {
+                    "the price of this model is unknown, so the cost limit can't be kept: give it with `--price in=..,out=..`, or drop the limit with `-l 0`"
+                }
+            }));
         }
         self.record(Event::Reply {
             reply,

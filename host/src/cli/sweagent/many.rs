@@ -76,15 +76,19 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     }
     if !skipped.is_empty() {
         output::note(&format!(
-            "{} instances have a trajectory of SWE-agent in `{}`, and are skipped",
+            "skipped, because `{}` has trajectories of SWE-agent of them: {} instance{}",
+            folder.display(),
             skipped.len(),
-            folder.display()
+            if skipped.len() == 1 { "" } else { "s" }
         ));
     }
+    let mut made = MadeInstances::default();
     if chosen.is_empty() {
+        if !skipped.is_empty() {
+            SweBatchFiles::new(folder, shown, made.configs, skipped).write_skipped()?;
+        }
         return Ok(ExitCode::Submitted);
     }
-    let mut made = MadeInstances::default();
     for (place, instance) in chosen.iter().enumerate() {
         made.add(&request.tree, instance, &folder, place)?;
     }

@@ -81,6 +81,18 @@ impl SweBatchFiles {
         }
     }
 
+    /// Writes the config and what is known of the instances that are skipped: all there is, if none is left.
+    pub(super) fn write_skipped(&self) -> Result<SweBatchStatuses, Failure> {
+        let shared = &self.shared;
+        write_json(&shared.folder.join("run_batch.config.yaml"), &self.config)?;
+        let mut statuses = SweBatchStatuses::default();
+        for (id, status) in &self.skipped {
+            statuses.set(id, &format!("skipped ({status})"), 0.0);
+        }
+        shared.write_statuses(&statuses)?;
+        Ok(statuses)
+    }
+
     /// The instances that SWE-agent runs again because of their trajectories.
     pub(super) fn unended(&self) -> Vec<String> {
         let ids = self.shared.configs.keys();
@@ -105,11 +117,7 @@ impl MoreFiles for SweBatchFiles {
         front: Arc<BatchFront>,
     ) -> Result<Arc<dyn BatchWatcher>, Failure> {
         let shared = self.shared.clone();
-        write_json(&shared.folder.join("run_batch.config.yaml"), &self.config)?;
-        let mut statuses = SweBatchStatuses::default();
-        for (id, status) in &self.skipped {
-            statuses.set(id, &format!("skipped ({status})"), 0.0);
-        }
+        let mut statuses = self.write_skipped()?;
         for result in start.done {
             // A process that was killed may not have written it.
             let status = match shared.has_trajectory(&result.instance_id) {
