@@ -175,7 +175,7 @@ fn the_salvaged_patch_does_not_contain_the_files_of_the_run() {
             .file("sub/tracked", "t\n")
             .file(
                 "sub/traj.events.jsonl.1",
-                "{\"format\":\"mswea-journal-1\"}\n",
+                "{\"format\":\"mswea-journal-2\"}\n",
             )
             .file("other/traj.json", "{\"mine\": 1}\n");
         let folder = host.dir();

@@ -206,6 +206,21 @@ fn what_cannot_go_on_is_refused_and_nothing_is_changed() {
             ],
         ),
         (
+            "an older version",
+            |dir| {
+                edit(&dir.join("traj.events.jsonl"), |text| {
+                    text.replacen("mswea-journal-2", "mswea-journal-1", 1)
+                });
+            },
+            2,
+            &[
+                "traj.events.jsonl",
+                "`mswea-journal-1`",
+                "`mswea-journal-2`",
+                "start the run anew",
+            ],
+        ),
+        (
             "damage in the middle",
             |dir| {
                 edit(&dir.join("traj.events.jsonl"), |text| {

@@ -209,7 +209,7 @@ fn foreign_files_in_the_state_folder_are_skipped() {
     fs::write(&precious, "1").unwrap();
     let started = |run_id: &str, task: &str| {
         let config = json!({ "agent": { "output_path": "../../precious" } });
-        let event = json!({"seq": 1, "t": 1.0, "event": "run_started", "format": "mswea-journal-1",
+        let event = json!({"seq": 1, "t": 1.0, "event": "run_started", "format": "mswea-journal-2",
             "run_id": run_id, "host_version": "0", "task": task, "config": config, "plugins": []});
         format!("{event}\n").into_bytes()
     };

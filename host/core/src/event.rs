@@ -67,7 +67,7 @@ pub enum Event {
     },
     /// The first messages of the history.
     Opening { messages: Vec<Message> },
-    /// The host itself put a message into the history. In version 1: any message.
+    /// A message that belongs to no step. Only trajectories without a journal, and forks of them, have it.
     Message { message: Message },
     /// A query is about to be sent: its number from 1. Counted even if it fails.
     QueryStarted {
@@ -93,11 +93,11 @@ pub enum Event {
     },
     /// The last reply joined the history with these actions.
     Accepted { actions: Vec<Action> },
-    /// The last reply was rejected, and the feedback joined the history. In version 1 the feedback
-    /// follows as a `Message`.
+    /// The last reply was rejected, and the feedback joined the history.
     Rejected {
         code: String,
         message: String,
+        /// None if the same question is asked once more (`requery`).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         feedback: Option<Message>,
         /// The parser itself failed.

@@ -22,11 +22,8 @@ pub(crate) fn ready(known: Option<&Value>, now: Option<&Path>) -> EnvironmentRea
     let now = now.and_then(|now| std::path::absolute(now).ok());
     let now = now.as_deref().and_then(Path::to_str);
     let replaced = match (known, folder_of(known), now) {
-        // A journal of an earlier version does not record the folder.
-        (None | Some(Value::Null), _, Some(_)) | (None, ..) => None,
+        (None, ..) => None,
         (_, Some(before), Some(now)) if before == now => None,
-        // An earlier version recorded the relative path of the config.
-        (_, Some(before), Some(_)) if Path::new(before).is_relative() => None,
         (_, Some(before), Some(now)) => Some(format!(
             "commands start in `{now}` now, before it was `{before}`"
         )),

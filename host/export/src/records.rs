@@ -44,8 +44,6 @@ pub struct ConversationReader {
     total: Option<f64>,
     /// The time of the last event.
     last: Option<f64>,
-    /// In journals of version 1 every message is an event of its own.
-    is_first_version: bool,
 }
 
 impl ConversationReader {
@@ -90,7 +88,6 @@ impl ConversationReader {
                 task,
                 ..
             } => {
-                self.is_first_version = format == "mswea-journal-1";
                 let told = &mut self.told;
                 told.run_id.clone_from(run_id);
                 told.format.clone_from(format);
@@ -118,14 +115,8 @@ impl ConversationReader {
             Event::EnvironmentReady {
                 message: Some(message),
                 ..
-            } => self.message(message, t),
-            Event::Message { message } => {
-                let is_result = self.is_first_version && self.agent.is_some();
-                match is_result && matches!(message.role.as_str(), "user" | "tool") {
-                    true => self.observe(message, None),
-                    false => self.message(message, t),
-                }
             }
+            | Event::Message { message } => self.message(message, t),
             Event::QueryStarted { query, view } => {
                 self.told.queries = self.told.queries.max(Some(u64::from(*query)));
                 self.asked = Some(t).filter(|t| *t > 0.0);
@@ -327,15 +318,11 @@ impl ConversationReader {
     /// Adds a message with the result of the action with this index, if there is one.
     fn observe(&mut self, message: &Message, index: Option<usize>) {
         let of_index = index.and_then(|index| self.of_actions.get(index).cloned().flatten());
-        let mut call = message.tool_call_id.clone().or(of_index);
-        let is_first_version = self.is_first_version;
+        let call = message.tool_call_id.clone().or(of_index);
         let Some(step) = self.step() else {
             return;
         };
-        if call.is_none() && is_first_version && step.rejected.is_none() {
-            call = step.calls.get(step.shown.len()).map(|it| it.id.clone());
-        }
-        call = call.filter(|id| step.calls.iter().any(|it| it.id == *id));
+        let call = call.filter(|id| step.calls.iter().any(|it| it.id == *id));
         let index = match &call {
             Some(id) => self
                 .of_actions

@@ -90,7 +90,7 @@ pub fn next(state: &State, settings: &RunSettings) -> Need {
     }
     match &state.phase {
         Phase::Acting(step) => acting(state, settings, step),
-        Phase::Replied(paid) | Phase::Rejected { paid, .. } => Need::Parse(paid.clone()),
+        Phase::Replied(paid) => Need::Parse(paid.clone()),
         Phase::Querying | Phase::Idle => idle(state, settings),
     }
 }

@@ -54,8 +54,6 @@ struct Replayer {
     recorded: Recorded,
     /// The view that the last query sent.
     view: Vec<Arc<Message>>,
-    /// Whether the record has version 1, in which each message has an event of its own.
-    is_version_1: bool,
     plan: ReplayPlan,
     /// Why the first messages may have been made with another config.
     doubt: Option<&'static str>,
@@ -82,7 +80,6 @@ impl Agent {
             agent: self,
             recorded,
             view: Vec::new(),
-            is_version_1: false,
             plan,
             doubt: opening::doubt(records),
             folded: State::default(),
@@ -101,16 +98,12 @@ impl Agent {
 
 impl Replayer {
     async fn play(&mut self, records: &[Record]) -> Result<(), Stopped> {
-        for (position, record) in records.iter().enumerate() {
+        for record in records {
             if self.agent.context.stop.is_stopped() {
                 return Err("it was interrupted".to_owned());
             }
-            let rest = &records[position + 1..];
             self.check(record);
-            match &record.event {
-                Event::Message { message } => self.tell(message, &record.event, rest).await?,
-                event => self.take(event).await?,
-            }
+            self.take(&record.event).await?;
             self.folded.apply(record.t, record.event.clone());
         }
         Ok(())
@@ -136,12 +129,8 @@ impl Replayer {
 
     async fn take(&mut self, event: &Event) -> Result<(), Stopped> {
         match event {
-            Event::RunStarted { format, .. } => {
-                self.is_version_1 = format == "mswea-journal-1";
-                self.make_ready()
-            }
+            Event::RunStarted { .. } => self.make_ready(),
             Event::RunResumed { .. } | Event::Reopened { .. } => {
-                self.is_version_1 = false;
                 // The processors of another process have not received the history.
                 self.agent.lose_view();
                 self.cut(event)?;
@@ -154,17 +143,13 @@ impl Replayer {
             }
             Event::SetUpDone { .. } => self.set_up(),
             Event::Opening { messages } => self.open(messages, event).await,
-            Event::Retry { .. } | Event::Answered { .. } => self.copy(event),
+            Event::Message { .. } | Event::Retry { .. } | Event::Answered { .. } => {
+                self.copy(event)
+            }
             Event::QueryStarted { query, .. } => self.query(*query).await,
             Event::Reply { .. } | Event::QueryFailed { .. } | Event::AskReply { .. } => {
                 self.reply(event)
             }
-            // In version 1 the feedback has an event of its own.
-            Event::Rejected {
-                feedback: None,
-                requery: None,
-                ..
-            } => Ok(()),
             Event::Accepted { .. }
             | Event::Rejected { .. }
             | Event::Allowed { .. }
@@ -176,12 +161,11 @@ impl Replayer {
             Event::Observed { messages } => {
                 self.observe(messages.is_empty().then_some(event)).await
             }
-            Event::RunEnded { exit_status, .. } => self.end(exit_status, event).await,
+            Event::RunEnded { exit_status, .. } => self.end(exit_status, event),
             // The first three are computed anew with the step that they belong to.
             Event::Asked { .. }
             | Event::Rewritten { .. }
             | Event::PluginFault { .. }
-            | Event::Message { .. }
             | Event::SalvageStarted
             | Event::Salvaged { .. }
             | Event::ShadowDiverged { .. }
@@ -230,8 +214,8 @@ impl Replayer {
         Ok(())
     }
 
-    /// Records that the environment is ready: the replay needs none. The first steps of a fork, and
-    /// journals of version 1, have no events about it.
+    /// Records that the environment is ready: the replay needs none. The first steps of a fork have
+    /// no events about it.
     fn make_ready(&self) -> Result<(), Stopped> {
         self.copy(&Event::EnvironmentReady {
             handle: Value::Null,
@@ -385,49 +369,9 @@ impl Replayer {
         }
     }
 
-    /// In version 1, this may be feedback or an observation, which are computed anew.
-    async fn tell(
-        &mut self,
-        message: &Message,
-        event: &Event,
-        rest: &[Record],
-    ) -> Result<(), Stopped> {
-        let is_opened = self.agent.recorder.state().is_opened;
-        if !self.is_version_1 || !is_opened {
-            return self.copy(event);
-        }
-        if message.role == "exit" {
-            return Ok(());
-        }
-        // The host was killed while it recorded the messages of a step, so some are missing.
-        let after = rest
-            .iter()
-            .find(|record| !matches!(record.event, Event::Message { .. }));
-        let is_cut = after.is_none_or(|record| matches!(record.event, Event::RunResumed { .. }));
-        match self.need() {
-            need @ Need::Parse(_) => self.meet(need).await,
-            _ if is_cut => self.copy(event),
-            Need::Observe | Need::Submit => self.observe(None).await,
-            // The end of the run, which is recorded later, has cut the step.
-            Need::Run(_) | Need::Judge(_) | Need::Finish(_) => {
-                let end = End::Interrupted;
-                self.agent.record(Event::Ending { end }).map_err(stopped)?;
-                match self.need() {
-                    Need::Observe => self.meet(Need::Observe).await,
-                    _ => Ok(()),
-                }
-            }
-            _ => Ok(()),
-        }
-    }
-
-    async fn end(&mut self, exit_status: &str, event: &Event) -> Result<(), Stopped> {
+    fn end(&self, exit_status: &str, event: &Event) -> Result<(), Stopped> {
         // `submitted` under SWE-agent's rules.
         let submits = exit_status.eq_ignore_ascii_case(End::Submitted.exit_status());
-        // In version 1, only the end records this.
-        if submits && self.need() == Need::Submit {
-            self.meet(Need::Submit).await?;
-        }
         let has_submitted = self.agent.recorder.state().end == Some(End::Submitted);
         match submits && !has_submitted {
             true => Err("the replayed run has not submitted where the recorded run has".to_owned()),
@@ -456,7 +400,7 @@ impl Replayer {
 
     fn conclude(self, stopped: Option<Stopped>) -> ReplayEnd {
         let state = self.agent.recorder.state().clone();
-        // Journals of version 1 and trajectories have only the name of the end.
+        // Trajectories have only the name of the end.
         let simple = [
             End::LimitsExceeded,
             End::TimeExceeded,

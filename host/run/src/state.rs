@@ -45,8 +45,6 @@ pub struct State {
     pub environment: Environment,
     /// The history.
     pub messages: Vec<Arc<Message>>,
-    /// Whether the journal has version 1, which has fewer kinds of events.
-    pub is_version_1: bool,
     /// Whether the first messages are in the history.
     pub is_opened: bool,
     /// The model's replies to history processors.
@@ -185,16 +183,6 @@ pub enum Phase {
     Querying,
     /// The reply is recorded and charged, and was not parsed yet.
     Replied(Arc<PaidReply>),
-    /// Only in journals of version 1: the reply was rejected, and the feedback on it is not in the
-    /// history yet.
-    Rejected {
-        /// The problem's code.
-        code: String,
-        /// The problem's message.
-        message: String,
-        /// The reply.
-        paid: Arc<PaidReply>,
-    },
     /// The actions of a step are not all complete.
     Acting(OpenStep),
 }

@@ -10,7 +10,6 @@ mod images;
 mod lost;
 mod person;
 mod requeries;
-mod version_1;
 
 use std::collections::VecDeque;
 use std::path::Path;

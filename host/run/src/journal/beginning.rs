@@ -1,7 +1,7 @@
 //! The events with which the journal of a fork begins: those of the first steps of the other run.
 
 use super::Record;
-use crate::state::{Phase, State};
+use crate::state::State;
 use mswea_core::Event;
 
 /// The records of the first `step` steps of a run, and the records after them up to the next query.
@@ -36,14 +36,6 @@ pub fn of_fork(records: &[Record]) -> Vec<Event> {
                 replaced: replaced.clone(),
                 message: message.clone(),
             }),
-            // In version 1, the end of the run is also the end of its last step.
-            Event::RunEnded { .. }
-                if state.is_version_1 && matches!(state.phase, Phase::Acting(_)) =>
-            {
-                events.push(Event::Observed {
-                    messages: Vec::new(),
-                });
-            }
             event if is_of_steps(event) => events.push(event.clone()),
             _ => {}
         }
@@ -67,10 +59,10 @@ fn is_of_steps(event: &Event) -> bool {
         | Event::ShadowDiverged { .. }
         | Event::ShadowEnded { .. }
         | Event::RunEnded { .. } => false,
-        Event::Message { message } => message.role != "exit",
         // It may have interrupted a step.
         Event::Ending { .. }
         | Event::Reopened { .. }
+        | Event::Message { .. }
         | Event::Opening { .. }
         | Event::QueryStarted { .. }
         | Event::Retry { .. }

@@ -202,7 +202,7 @@ mod tests {
     }
 
     fn started() -> String {
-        let event = json!({"seq": 1, "t": 1.0, "event": "run_started", "format": "mswea-journal-1",
+        let event = json!({"seq": 1, "t": 1.0, "event": "run_started", "format": "mswea-journal-2",
             "run_id": "r", "host_version": "0", "task": "t", "config": {}, "plugins": []});
         format!("{event}\n")
     }

@@ -89,13 +89,14 @@ pub enum JournalError {
         /// Why.
         source: std::io::Error,
     },
-    /// A later version wrote the journal.
+    /// Another version wrote the journal, in another format.
     #[error(
-        "the journal is of mswea-host {host} in the format `{found}`, and this version, mswea-host {}, reads `{}` and those before it: use mswea-host {host} or a later one",
+        "the journal is of mswea-host {host} in the format `{found}`, and this version, mswea-host {}, reads `{}`: {}",
         env!("CARGO_PKG_VERSION"),
-        FORMAT
+        FORMAT,
+        what_helps(found, host)
     )]
-    Newer {
+    OtherFormat {
         /// The format.
         found: String,
         /// The version of the host that wrote it.
@@ -129,6 +130,21 @@ fn before(line: usize) -> String {
             "what is before it can be used from a copy: `head -n {whole} JOURNAL > COPY.events.jsonl`, and then \
              `mswea-host fork COPY.events.jsonl --at STEP`"
         ),
+    }
+}
+
+/// The number of a journal's format.
+fn number(format: &str) -> Option<u64> {
+    format.strip_prefix(FORMAT_NAME)?.parse().ok()
+}
+
+/// What helps if a journal has another format.
+fn what_helps(found: &str, host: &str) -> String {
+    match number(found) > number(FORMAT) {
+        true => format!("use mswea-host {host} or a later one"),
+        false => {
+            "an older build, before the first release, wrote it; start the run anew".to_owned()
+        }
     }
 }
 
@@ -185,7 +201,7 @@ pub fn read_bytes(bytes: &[u8]) -> Result<Log, JournalError> {
     Ok(Log { records, ..log })
 }
 
-/// A later version may have changed the events in any way, so no event of its journals is read.
+/// Another version may have other events, so no event of its journals is read.
 fn check_format(line: &[u8]) -> Result<(), JournalError> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -194,13 +210,13 @@ fn check_format(line: &[u8]) -> Result<(), JournalError> {
         host_version: String,
     }
     let made: Made = serde_json::from_slice(line).unwrap_or_default();
-    let number = |format: &str| format.strip_prefix(FORMAT_NAME)?.parse::<u64>().ok();
-    match number(&made.format) > number(FORMAT) {
-        true => Err(JournalError::Newer {
+    match made.format.as_str() {
+        // Without a format it is damaged, which is reported elsewhere.
+        FORMAT | "" => Ok(()),
+        _ => Err(JournalError::OtherFormat {
             found: made.format,
             host: made.host_version,
         }),
-        false => Ok(()),
     }
 }
 

@@ -45,7 +45,7 @@ pub fn from_records(records: Vec<Record>) -> Value {
 
 /// Makes the trajectory of a run's state. The state of a live run is the same as that of its journal.
 pub fn of_state(mut state: State) -> Value {
-    let end = end(&state);
+    let end = state.ended.clone().unwrap_or_default();
     let own = own(&state, &end);
     let messages = std::mem::take(&mut state.messages);
     let messages = messages.into_iter().map(Arc::unwrap_or_clone);
@@ -119,25 +119,6 @@ pub fn messages_from_trajectory(trajectory: &Value) -> Result<Vec<Message>, Stri
             decoded.map_err(|reason| format!("message {index}: {reason}"))
         })
         .collect()
-}
-
-/// The end according to the last event; without such an event, according to the exit message.
-fn end(state: &State) -> Ending {
-    if let Some(end) = &state.ended {
-        return end.clone();
-    }
-    let text = |key: &str| {
-        let last = state.messages.last();
-        last.and_then(|message| message.extra.get(key))
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    Ending {
-        exit_status: text("exit_status"),
-        submission: text("submission"),
-        extra: Map::new(),
-    }
 }
 
 fn section(config: &Value, name: &str) -> Value {

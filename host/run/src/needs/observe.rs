@@ -64,7 +64,7 @@ impl Outputs {
 
 impl Agent {
     pub(crate) async fn observe(&mut self) -> Result<(), End> {
-        let (outputs, submits, before, observed) = {
+        let (outputs, submits, before) = {
             let state = self.recorder.state();
             let submits = state.submission.is_some();
             let bare = self.settings.bare_submission;
@@ -75,9 +75,8 @@ impl Agent {
                 let hides_last = submits || step.is_withdrawn;
                 Outputs::of(step, hides_last, bare, has_calls, now)
             });
-            let observed = step.map_or(0, |step| step.observed);
             let before = state.messages.len();
-            (outputs.unwrap_or_default(), submits, before, observed)
+            (outputs.unwrap_or_default(), submits, before)
         };
         let mut messages = Vec::new();
         if !outputs.outputs.is_empty() {
@@ -85,8 +84,6 @@ impl Agent {
             messages = self.formatted(&outputs, submits).await?;
         }
         self.complete(&mut messages, &outputs);
-        // The first `observed` messages are in the history already.
-        let messages = messages.split_off(observed.min(messages.len()));
         self.record(Event::Observed { messages })?;
         self.show_messages(before);
         Ok(())

@@ -8,7 +8,7 @@ impl Agent {
     pub(crate) async fn make_ready(&mut self) -> Result<(), End> {
         let known = {
             let environment = &self.recorder.state().environment;
-            // A journal of version 1 has no handle of the earlier environment.
+            // A container that is not on record has no handle.
             let was_there = environment.is_set_up || !environment.handle.is_null();
             was_there.then(|| environment.handle.clone())
         };

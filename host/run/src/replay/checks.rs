@@ -81,7 +81,7 @@ fn end(before: &State, rules: AgentRules, event: &Event) -> Vec<(&'static str, V
     let saved = before.end.as_ref().and_then(|end| rules.saved(before, end));
     let mut pairs = Vec::new();
     // A bug of the host, and a journal that could not be written, have ended the run without an event before.
-    if !is_unannounced(rules, exit_status) && !before.is_version_1 {
+    if !is_unannounced(rules, exit_status) {
         let end = before.end.as_ref();
         let status = end.map(|end| rules.exit_status(end, saved.is_some()));
         let message = end.and_then(End::error);

@@ -13,7 +13,7 @@ impl State {
         match &mut self.phase {
             Phase::Acting(step) => step.is_cut = true,
             Phase::Querying => self.phase = Phase::Idle,
-            Phase::Idle | Phase::Replied(_) | Phase::Rejected { .. } => {}
+            Phase::Idle | Phase::Replied(_) => {}
         }
     }
 

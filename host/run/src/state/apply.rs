@@ -44,7 +44,7 @@ impl State {
                 self.join(messages);
                 self.is_opened = true;
             }
-            Event::Message { message } => self.tell(message),
+            Event::Message { message } => self.join([message]),
             Event::QueryStarted { .. }
             | Event::Reply { .. }
             | Event::Accepted { .. }
@@ -102,10 +102,8 @@ impl State {
                 config,
                 plugins,
                 parent,
-                format,
                 ..
             } => {
-                self.is_version_1 = format == "mswea-journal-1";
                 self.run_id = run_id;
                 self.task = task;
                 self.parent = parent;
@@ -147,7 +145,6 @@ impl State {
             self.account.format_errors = 0;
         }
         self.ended = None;
-        self.is_version_1 = false;
         self.is_interrupted = false;
         // The output of the salvage command stays until the command runs again.
         if self.end.is_none() || self.salvaging == Salvaging::Begun {
@@ -204,24 +201,11 @@ impl State {
         }
     }
 
-    /// A message of a journal of version 1, where each has an event of its own.
-    fn tell(&mut self, message: Message) {
-        self.join([message]);
-        match &mut self.phase {
-            Phase::Acting(step) => step.observed += 1,
-            Phase::Rejected { .. } => self.phase = Phase::Idle,
-            _ => {}
-        }
-    }
-
     fn query(&mut self, event: Event) {
         match event {
             Event::QueryStarted { query, .. } => {
                 self.account.queries = query;
                 self.stable = self.messages.len();
-                // A journal of version 1 has no other events for these messages.
-                self.is_opened = true;
-                self.environment.is_set_up |= self.is_version_1;
                 self.phase = Phase::Querying;
             }
             Event::Reply {
@@ -260,11 +244,10 @@ impl State {
 
     fn reject(&mut self, event: Event) {
         let Event::Rejected {
-            code,
-            message,
             feedback,
             is_fault,
             requery,
+            ..
         } = event
         else {
             return;
@@ -273,27 +256,13 @@ impl State {
             self.ask_again(requery, feedback, is_fault);
             return;
         }
-        // In a journal of version 1, a reply may be rejected a second time, because of the
-        // feedback.
-        if !matches!(self.phase, Phase::Rejected { .. }) {
-            self.account.format_errors = self.account.format_errors.saturating_add(1);
-        }
+        self.account.format_errors = self.account.format_errors.saturating_add(1);
         self.parser_faults = match is_fault {
             true => self.parser_faults.saturating_add(1),
             false => 0,
         };
-        let phase = std::mem::take(&mut self.phase);
-        match (feedback, phase) {
-            (Some(feedback), _) => self.join([feedback]),
-            (None, Phase::Replied(paid)) => {
-                self.phase = Phase::Rejected {
-                    code,
-                    message,
-                    paid,
-                };
-            }
-            (None, _) => {}
-        }
+        self.phase = Phase::Idle;
+        self.join(feedback);
     }
 
     fn act(&mut self, t: f64, index: usize, event: Event) {
@@ -328,8 +297,6 @@ impl State {
                     self.execution_seconds += (t - self.command_begun).max(0.0);
                     self.timeouts = timeouts(self.timeouts, &output);
                 }
-                // A journal of version 1 does not record the begin.
-                self.has_acted |= output.returncode != -1 || output.exception_info.is_empty();
                 self.submission = submission(&output);
                 if let Some(Value::Object(state)) = output.extra.get(TOOL_STATE) {
                     self.tool_state.clone_from(state);
@@ -380,17 +347,13 @@ impl State {
                 message,
                 ..
             } => {
-                if self.is_version_1 {
-                    self.phase = Phase::Idle;
-                }
                 // On a full disk the end may be recorded twice, the second time without the
-                // submission.
+                // submission. Then the exit message is in the history already.
                 let earlier = self.ended.take().map(|ended| ended.submission);
                 let submission = match earlier {
                     Some(earlier) if submission.is_empty() => earlier,
                     _ => submission,
                 };
-                // In a journal of version 1, the exit message is in the history already.
                 if self.messages.last().is_none_or(|last| last.role != "exit") {
                     let error = extra.get("message").and_then(Value::as_str);
                     let exit = || exit_message(&exit_status, &submission, error);

@@ -29,8 +29,6 @@ pub struct OpenStep {
     pub question: Vec<Arc<Message>>,
     /// The number of unusable replies in a row before the reply.
     pub format_errors: u32,
-    /// Only in journals of version 1: how many messages joined the history since the reply.
-    pub observed: usize,
 }
 
 /// One action of a step.

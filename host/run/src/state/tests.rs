@@ -1,5 +1,4 @@
-//! Compares the state with a simple model of the loop that keeps its own list, in journals of
-//! version 1.
+//! Compares the state with a simple model of the loop that keeps its own list.
 
 use serde_json::json;
 
@@ -113,17 +112,16 @@ fn random_runs_rebuild() {
             };
             push(&mut events, &mut lists, &list, event);
             if random.u8(0..4) == 0 {
+                let feedback = Message::new("user", "try again");
+                list.push(feedback.clone());
                 let rejected = Event::Rejected {
                     code: "c".into(),
                     message: "m".into(),
-                    feedback: None,
+                    feedback: Some(feedback),
                     is_fault: false,
                     requery: None,
                 };
                 push(&mut events, &mut lists, &list, rejected);
-                let message = Message::new("user", "try again");
-                list.push(message.clone());
-                push(&mut events, &mut lists, &list, Event::Message { message });
                 continue;
             }
             let actions: Vec<Action> = (0..random.usize(0..4))
@@ -147,11 +145,9 @@ fn random_runs_rebuild() {
                 };
                 push(&mut events, &mut lists, &list, output);
             }
-            for _ in &actions {
-                let message = Message::new("user", "seen");
-                list.push(message.clone());
-                push(&mut events, &mut lists, &list, Event::Message { message });
-            }
+            let messages = vec![Message::new("user", "seen"); actions.len()];
+            list.extend(messages.clone());
+            push(&mut events, &mut lists, &list, Event::Observed { messages });
         }
         let all = records(&events);
         let mut file = Vec::new();
@@ -205,7 +201,7 @@ fn state_counts() {
         Event::Rejected {
             code: "c".into(),
             message: "m".into(),
-            feedback: None,
+            feedback: Some(Message::new("user", "feedback")),
             is_fault: false,
             requery: None,
         },
@@ -229,12 +225,8 @@ fn state_counts() {
         ),
         (0.5, false, 10, 1)
     );
-    assert!(matches!(now.phase, Phase::Rejected { .. }));
+    assert_eq!((now.phase, now.messages.len()), (Phase::Idle, 1));
 
-    events.push(Event::Message {
-        message: Message::new("user", "feedback"),
-    });
-    assert_eq!(fold(&records(&events)).phase, Phase::Idle);
     events.push(Event::QueryStarted {
         query: 2,
         view: None,
@@ -280,7 +272,7 @@ fn state_counts() {
 fn an_unfinished_action_is_found() {
     let mut events = vec![
         Event::RunStarted {
-            format: "mswea-journal-1".into(),
+            format: "f".into(),
             run_id: "id".into(),
             host_version: "0.1.0".into(),
             task: "do".into(),
@@ -323,14 +315,13 @@ fn an_unfinished_action_is_found() {
         output: Output::default(),
         timestamp: 6.0,
     });
-    events.push(Event::Message {
-        message: Message::new("user", "seen"),
-    });
     let Phase::Acting(step) = fold(&records(&events)).phase else {
         panic!("no open step")
     };
     assert_eq!(step.open().map(|(index, _)| index), Some(2));
-    assert_eq!(step.observed, 1);
+    events.push(Event::Observed {
+        messages: vec![Message::new("user", "seen")],
+    });
     events.push(Event::RunEnded {
         exit_status: "Submitted".into(),
         submission: "s".into(),

@@ -111,7 +111,7 @@ pub(super) fn started() -> Event {
 }
 
 /// The records as a file has them.
-pub(super) fn from_disk(records: &[Record]) -> Vec<Record> {
+fn from_disk(records: &[Record]) -> Vec<Record> {
     let mut file = Vec::new();
     for (position, record) in records.iter().enumerate() {
         let mut line = json!(record.event);

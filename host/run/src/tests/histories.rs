@@ -150,7 +150,7 @@ fn comparable(messages: &[Arc<Message>]) -> Vec<Value> {
 }
 
 /// A replay of these records makes their messages, at each boundary.
-pub(super) async fn replays_the_same(records: &[Record], history: impl Fn() -> Chain, place: &str) {
+async fn replays_the_same(records: &[Record], history: impl Fn() -> Chain, place: &str) {
     replays_under(AgentRules::Mini, records, history, place).await;
 }
 
@@ -209,7 +209,6 @@ fn of_steps(state: State) -> State {
         command_begun: 0.0,
         salvage: None,
         salvaging: Default::default(),
-        is_version_1: false,
         ..state
     };
     state.account.seconds = 0.0;

@@ -10,7 +10,7 @@ pub enum EarlierError {
     /// The file can't be read or written, or its run continues in another process.
     #[error(transparent)]
     Unreadable(JournalError),
-    /// The journal is damaged, or of a later version.
+    /// The journal is damaged, or of another version.
     #[error("`{}`: {error}", journal.display())]
     Damaged {
         /// The file.

@@ -218,15 +218,13 @@ impl Earlier {
         };
         match phase {
             Phase::Idle | Phase::Querying => Vec::new(),
-            Phase::Replied(paid) | Phase::Rejected { paid, .. } => {
-                match digests.has_reply(&paid.reply) {
-                    true => Vec::new(),
-                    false => vec![value(
-                        "a reply that was not taken in",
-                        &serde_json::to_string(&paid.reply).unwrap_or_default(),
-                    )],
-                }
-            }
+            Phase::Replied(paid) => match digests.has_reply(&paid.reply) {
+                true => Vec::new(),
+                false => vec![value(
+                    "a reply that was not taken in",
+                    &serde_json::to_string(&paid.reply).unwrap_or_default(),
+                )],
+            },
             Phase::Acting(step) => {
                 let is_open = |stage: &Stage| matches!(stage, Stage::Proposed | Stage::Allowed);
                 let open = step.slots.iter().filter(|slot| is_open(&slot.stage));

@@ -162,9 +162,7 @@ fn unfinished(state: &State) -> Option<String> {
             "it was waiting for the reply to query {}",
             state.account.queries
         ),
-        Phase::Replied(_) | Phase::Rejected { .. } => {
-            "it had a reply of the model that was not yet processed".to_owned()
-        }
+        Phase::Replied(_) => "it had a reply of the model that was not yet processed".to_owned(),
         Phase::Acting(step) => match step.open() {
             Some((index, slot)) if slot.stage == Stage::Running => {
                 format!("its action {} was running", index + 1)

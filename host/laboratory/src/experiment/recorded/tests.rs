@@ -126,7 +126,12 @@ fn calls_without_a_command_and_the_submission() {
     let tool = |id: &str| {
         let mut message = Message::new("tool", "shown");
         message.tool_call_id = Some(id.to_owned());
-        Event::Message { message }
+        message
+    };
+    let observed = |ids: [&str; 2]| {
+        record(Event::Observed {
+            messages: ids.map(tool).into(),
+        });
     };
     let output = |index, text: &str| Event::Output {
         index,
@@ -160,8 +165,7 @@ fn calls_without_a_command_and_the_submission() {
         actions: vec![action("a")],
     });
     record(output(0, "one"));
-    record(tool("x"));
-    record(tool("a"));
+    observed(["x", "a"]);
     // A failed query, a rejected reply, and a question.
     record(Event::QueryStarted {
         query: 2,
@@ -198,8 +202,7 @@ fn calls_without_a_command_and_the_submission() {
         action: Some(action("d")),
     });
     record(output(1, "SUBMITTED"));
-    record(tool("c"));
-    record(tool("d"));
+    observed(["c", "d"]);
     record(Event::RunEnded {
         exit_status: "Submitted".into(),
         submission: String::new(),

@@ -379,21 +379,23 @@ fn recording_is_quick() {
 }
 
 #[test]
-fn a_journal_of_a_later_version_is_refused_by_name() {
+fn a_journal_of_another_version_is_refused_by_name() {
     let line = |format: &str| {
         let line = serde_json::json!({"seq": 1, "t": 1.0, "event": "run_started",
             "format": format, "host_version": "9.1.0", "all": "else", "is": ["different"]});
         format!("{line}\n")
     };
-    let error = read_bytes(line("mswea-journal-3").as_bytes()).unwrap_err();
-    let text = error.to_string();
-    for part in [
-        "mswea-journal-3",
-        "mswea-journal-2",
-        "9.1.0",
-        env!("CARGO_PKG_VERSION"),
+    for (format, helps) in [
+        ("mswea-journal-3", "use mswea-host 9.1.0"),
+        ("mswea-journal-1", "start the run anew"),
+        ("x", "start the run anew"),
     ] {
-        assert!(text.contains(part), "{part}: {text}");
+        let error = read_bytes(line(format).as_bytes()).unwrap_err();
+        let text = error.to_string();
+        let version = env!("CARGO_PKG_VERSION");
+        for part in [format, "mswea-journal-2", "9.1.0", version, helps] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
     // That this one has other fields is damage.
     let error = read_bytes(line("mswea-journal-2").as_bytes()).unwrap_err();

@@ -127,12 +127,12 @@ fn one_of_this_host_is_made_again_from_its_events() {
         (events.clone(), Some(0.75)),
         // Billed, and without a message.
         (
-            [&events[..4], &[answer(Some(0.125))], &events[4..]].concat(),
+            [&events[..2], &[answer(Some(0.125))], &events[2..]].concat(),
             Some(0.875),
         ),
-        ([&events[..4], &[answer(None)], &events[4..]].concat(), None),
+        ([&events[..2], &[answer(None)], &events[2..]].concat(), None),
         // Killed.
-        (events[..end - 1].to_vec(), Some(0.75)),
+        (events[..end].to_vec(), Some(0.75)),
     ];
     for (mut events, cost) in cases {
         for event in &mut events {
