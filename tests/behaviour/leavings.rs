@@ -241,14 +241,17 @@ fn values_of_variables_are_in_no_arguments() {
     }
     for fast in ["true", "false"] {
         let server = commands(&["echo \"$SET/$FORWARDED/$https_proxy\""]);
-        let run = by_client(&server, "for word; do printf '%s\\n' \"$word\" >>arguments; done")
-            .env("FORWARDED", "value-two")
-            .args(["-c", "environment.forward_env=[\"FORWARDED\"]"])
-            .args(["-c", "environment.env.SET=value-one"])
-            .args(["-c", "environment.env.https_proxy=http://u:value-three@p"])
-            .args(["-c", &format!("environment.fast_path={fast}")])
-            .run()
-            .expect(0);
+        let run = by_client(
+            &server,
+            "for word; do printf '%s\\n' \"$word\" >>arguments; done",
+        )
+        .env("FORWARDED", "value-two")
+        .args(["-c", "environment.forward_env=[\"FORWARDED\"]"])
+        .args(["-c", "environment.env.SET=value-one"])
+        .args(["-c", "environment.env.https_proxy=http://u:value-three@p"])
+        .args(["-c", &format!("environment.fast_path={fast}")])
+        .run()
+        .expect(0);
         let output = &run.events("output")[0]["output"]["output"];
         assert_eq!(
             output, "value-one/value-two/http://u:value-three@p\n",
