@@ -11,9 +11,10 @@ use tokio::time::Instant;
 use super::fault::{Again, RequestFault};
 use super::grants::Grants;
 use super::http::{Http, StartedResponse};
+use super::masking::MaskedText;
 use super::request::{self, LastUrl, Prepared};
 use super::retry::{self, Decision, Retries};
-use super::secrets::{MaskedText, Secrets};
+use super::secrets::Secrets;
 use super::settings::RequestSettings;
 use mswea_core::Event;
 use mswea_core::{
@@ -368,7 +369,7 @@ impl ModelAccess {
         let read = self.read_pieces(adapter, answer, context, so_far, &mut shown);
         let read = read.await;
         for (kind, text) in shown.texts {
-            show(context, &kind, text.finish(&self.secrets));
+            show(context, &kind, text.finish(&self.secrets.known()));
         }
         read
     }
@@ -443,12 +444,14 @@ impl ShownReply {
     fn show(&mut self, context: &Context, secrets: &Secrets, delta: Delta) {
         if self.last != delta.kind {
             let last = self.texts.get_mut(&self.last);
-            let rest = last.map(|last| last.pause(secrets)).unwrap_or_default();
+            let rest = last
+                .map(|last| last.pause(&secrets.known()))
+                .unwrap_or_default();
             show(context, &self.last, rest);
             self.last.clone_from(&delta.kind);
         }
         let text = self.texts.entry(delta.kind).or_default();
-        let safe = text.feed(secrets, &delta.text);
+        let safe = text.feed(&secrets.known(), &delta.text);
         show(context, &self.last, safe);
     }
 }

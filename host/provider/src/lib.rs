@@ -14,6 +14,7 @@ mod exchange;
 mod fault;
 mod grants;
 mod http;
+mod masking;
 mod model;
 mod outgoing;
 mod pace;
