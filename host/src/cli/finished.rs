@@ -53,7 +53,7 @@ pub(super) fn finish(
         let stop = signals::stop()?;
         Ok::<_, anyhow::Error>(run::delivered(front, &stop, &place).await)
     })?;
-    if !is_delivered {
+    if !is_delivered && code == ExitCode::Submitted {
         code = ExitCode::Failed;
     }
     let atif = atif::before_the_run(&config.run, &earlier.files())?;

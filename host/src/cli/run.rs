@@ -458,7 +458,8 @@ async fn conclude(
         Ok(trajectory) => trajectory.display().to_string(),
         Err(_) => recorded(),
     };
-    if !delivered(front, stop, &place).await {
+    // Every other code says already that there is no whole submission.
+    if !delivered(front, stop, &place).await && code == ExitCode::Submitted {
         code = ExitCode::Failed;
     }
     Ok(RunResult {

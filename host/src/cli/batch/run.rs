@@ -317,7 +317,9 @@ async fn opened(
     let code = conclude(plan, &front, &end);
     if !front::deliver(stop).await || front.take_output_error().is_some() {
         output::error("can't write to stdout; the results are in the directory of the batch");
-        return Ok(ExitCode::Failed);
+        if code == ExitCode::Submitted {
+            return Ok(ExitCode::Failed);
+        }
     }
     Ok(code)
 }
