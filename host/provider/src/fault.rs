@@ -146,7 +146,7 @@ pub(super) fn torn(origin: &str) -> RequestFault {
     )
 }
 
-/// A request without a response head: it could not be sent, or the response was not HTTP.
+/// A request without a response head. With a connection, the server may have begun to work on it.
 pub(super) fn on_send(
     error: &reqwest::Error,
     url: &Url,
@@ -189,9 +189,14 @@ pub(super) fn on_send(
             ),
         );
     }
+    // The words of h2, which say whether the stream or the connection ended, and the server's reason.
+    let begun = match cause.contains("refused stream") {
+        true => "it has not begun to work on it",
+        false => "it may have begun to work on it",
+    };
     RequestFault::new(
         ErrorClass::Network,
-        format!("the request to `{origin}` could not be sent: {cause}"),
+        format!("`{origin}` gave no response to the request ({cause}): {begun}"),
     )
 }
 
@@ -285,7 +290,7 @@ pub(super) fn on_body(error: &reqwest::Error, origin: &str) -> RequestFault {
     RequestFault::new(
         ErrorClass::Network,
         format!(
-            "the connection to `{origin}` was lost in the middle of the response ({}): check the network, and whether the server was stopped",
+            "`{origin}` broke off in the middle of the response ({}): check the network, and whether the server was stopped",
             root_cause(error)
         ),
     )

@@ -1,6 +1,6 @@
 //! TLS, proxies and connection reuse.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
@@ -23,18 +23,7 @@ fn tls_step(body: &'static str) -> Step {
 /// Speaks TLS with this certificate, whose key is `server.key`.
 fn tls_step_with(certificate: &'static [u8], body: &'static str) -> Step {
     Step::Custom(Box::new(move |mut stream: TcpStream| {
-        let certificates = CertificateDer::pem_slice_iter(certificate)
-            .collect::<Result<Vec<_>, _>>()
-            .unwrap();
-        let key = PrivateKeyDer::from_pem_slice(include_bytes!("server.key")).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(certificates, key)
-            .unwrap();
-        let mut session = rustls::ServerConnection::new(Arc::new(config)).unwrap();
+        let mut session = tls_session(certificate, &[]);
         let mut tls = rustls::Stream::new(&mut session, &mut stream);
         let request = read_request(&mut tls);
         if !request.is_empty() {
@@ -47,6 +36,84 @@ fn tls_step_with(certificate: &'static [u8], body: &'static str) -> Step {
             let _ = tls.flush();
         }
     }))
+}
+
+fn tls_session(certificate: &[u8], protocols: &[&[u8]]) -> rustls::ServerConnection {
+    let certificates = CertificateDer::pem_slice_iter(certificate)
+        .collect::<Result<Vec<_>, _>>()
+        .unwrap();
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("server.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(certificates, key)
+        .unwrap();
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    rustls::ServerConnection::new(Arc::new(config)).unwrap()
+}
+
+/// Speaks HTTP/2; answers each request with these frames, until the client is gone.
+fn http2_step(frames: Vec<Vec<u8>>) -> Step {
+    Step::Custom(Box::new(move |mut stream: TcpStream| {
+        let mut session = tls_session(include_bytes!("server.pem"), &[b"h2"]);
+        let mut tls = rustls::Stream::new(&mut session, &mut stream);
+        tls.read_exact(&mut [0; 24]).unwrap();
+        tls.write_all(&frame(4, 0, 0, &[])).unwrap();
+        let mut head = [0; 9];
+        while tls.read_exact(&mut head).is_ok() {
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+            let _ = tls.read_exact(&mut vec![0; length as usize]);
+            if head[3] == 1 {
+                for mut frame in frames.clone() {
+                    if frame[8] > 0 {
+                        frame[8] = head[8];
+                    }
+                    let _ = tls.write_all(&frame);
+                }
+            }
+        }
+    }))
+}
+
+/// A frame of HTTP/2 for the connection (0) or the stream of the request.
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(payload.len()).unwrap();
+    let head = [0, 0, length, kind, flags, 0, 0, 0, stream];
+    [&head[..], payload].concat()
+}
+
+#[tokio::test]
+async fn an_http2_stream_that_ends_says_how_and_whether_it_may_have_begun() {
+    let reset = |reason| frame(3, 0, 1, &[0, 0, 0, reason]);
+    // `:status: 200`
+    let head = frame(1, 4, 1, &[0x88]);
+    let begun = "may have begun";
+    for (frames, parts) in [
+        (vec![reset(2)], ["stream error", "internal error", begun]),
+        (vec![reset(8)], ["stream error", "no longer needed", begun]),
+        (
+            vec![frame(7, 0, 0, b"\0\0\0\0\0\0\0\x0bslow down")],
+            ["excessive load", "slow down", begun],
+        ),
+        (vec![reset(7)], ["stream error", "refused", "has not begun"]),
+        (
+            vec![head, frame(0, 0, 1, b"a"), reset(2)],
+            ["in the middle of the response", "stream error", "internal"],
+        ),
+    ] {
+        // The client repeats a refused request by itself.
+        let server = Server::start((0..4).map(|_| http2_step(frames.clone())).collect());
+        let (mut bench, _ca) = bench(&[]);
+        bench.settings.network_retries = 0;
+        let error = bench.fails(&https(&server, "localhost")).await;
+        assert_eq!(error.class, ErrorClass::Network);
+        for part in parts {
+            assert!(error.message.contains(part), "{part}: {error}");
+        }
+        assert!(!error.message.contains("could not be sent"), "{error}");
+    }
 }
 
 fn bench(variables: &[(&str, &str)]) -> (Bench, tempfile::NamedTempFile) {
