@@ -51,10 +51,8 @@ pub(crate) struct RemoteSession {
 #[derive(Clone, Debug)]
 struct LostSession {
     fault: RemoteFault,
-    /// Whether all written bytes had reached the server.
-    is_delivered: bool,
-    /// Whether bytes of the last command may have reached the server.
-    may_have_begun: bool,
+    /// Whether the last command had begun; none: not known.
+    has_begun: Option<bool>,
     /// Whether a command was written.
     is_marked: bool,
     keep: Duration,
@@ -69,16 +67,17 @@ impl std::fmt::Display for LostSession {
         f.write_str("; ")?;
         let keep = self.keep.as_secs_f64();
         let is_gone = matches!(self.fault, RemoteFault::SessionGone(_));
-        match (is_gone, self.is_delivered) {
-            (true, true) => f.write_str("the command had begun, and was ended with the session"),
-            (true, false) => f.write_str(
+        match (is_gone, self.has_begun) {
+            (_, Some(false)) => f.write_str("the command has not begun"),
+            (true, Some(true)) => f.write_str("the command had begun, and was ended with the session"),
+            (true, None) => f.write_str(
                 "it is not known whether the command had begun; if so, it was ended with the session",
             ),
-            (false, true) => write!(
+            (false, Some(true)) => write!(
                 f,
                 "the command had begun; a server that goes on ends it with the session when it has heard nothing for {keep} s"
             ),
-            (false, false) => write!(
+            (false, None) => write!(
                 f,
                 "it is not known whether the command has begun; if so, a server that goes on ends it with the session when it has heard nothing for {keep} s"
             ),
@@ -90,7 +89,7 @@ impl LostSession {
     /// Whether the server has refused the first bytes of the last command, so that the command has
     /// not begun.
     fn is_unsent(&self) -> bool {
-        matches!(self.fault, RemoteFault::SessionGone(_)) && !self.may_have_begun
+        matches!(self.fault, RemoteFault::SessionGone(_)) && self.has_begun == Some(false)
     }
 }
 
@@ -110,6 +109,8 @@ struct SharedLink {
     is_posting: AtomicBool,
     /// `reached` at the beginning of the last command; `u64::MAX` before the first one.
     marked: AtomicU64,
+    /// `seen` at that time.
+    seen_then: AtomicU64,
     /// Notified when so much output has come that it should be confirmed.
     much: Notify,
     lost: Mutex<Option<LostSession>>,
@@ -148,6 +149,7 @@ impl RemoteSession {
             reached: AtomicU64::new(0),
             is_posting: AtomicBool::new(false),
             marked: AtomicU64::new(u64::MAX),
+            seen_then: AtomicU64::new(0),
             much: Notify::new(),
             lost: Mutex::new(None),
         });
@@ -172,6 +174,8 @@ impl HelperLink for RemoteSession {
     fn mark(&self) {
         let reached = self.link.reached.load(Ordering::Relaxed);
         self.link.marked.store(reached, Ordering::Relaxed);
+        let seen = self.link.seen.load(Ordering::Relaxed);
+        self.link.seen_then.store(seen, Ordering::Relaxed);
     }
 
     fn is_unsent(&self) -> bool {
@@ -263,12 +267,22 @@ impl SharedLink {
                 () = std::future::ready(()) => false,
             };
             let marked = self.marked.load(Ordering::Relaxed);
+            // A helper says nothing that is not about a command that it has.
+            let is_answered =
+                self.seen.load(Ordering::Relaxed) > self.seen_then.load(Ordering::Relaxed);
+            let may_have_arrived = self.reached.load(Ordering::Relaxed) > marked
+                || self.is_posting.load(Ordering::Relaxed);
             let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
             *lost = Some(LostSession {
                 fault,
-                is_delivered: pending.is_empty() && !is_unread,
-                may_have_begun: self.reached.load(Ordering::Relaxed) > marked
-                    || self.is_posting.load(Ordering::Relaxed),
+                has_begun: match (
+                    is_answered || pending.is_empty() && !is_unread,
+                    may_have_arrived,
+                ) {
+                    (true, _) => Some(true),
+                    (false, true) => None,
+                    (false, false) => Some(false),
+                },
                 is_marked: marked != u64::MAX,
                 keep: self.keep,
             });
@@ -324,12 +338,13 @@ impl SharedLink {
                     continue;
                 }
                 let piece = inbox.split_to(rest.min(inbox.len()));
+                rest -= piece.len();
+                let length = piece.len() as u64;
+                // Counted first: a reader that has the bytes may begin the next command.
+                let seen = self.seen.fetch_add(length, Ordering::Relaxed) + length;
                 if to.write_all(&piece).await.is_err() {
                     return Ok(());
                 }
-                rest -= piece.len();
-                let length = piece.len() as u64;
-                let seen = self.seen.fetch_add(length, Ordering::Relaxed) + length;
                 if seen - confirmed >= CONFIRMED {
                     confirmed = seen;
                     self.much.notify_one();
@@ -394,7 +409,7 @@ impl SharedLink {
         };
         let seen = self.seen.load(Ordering::Relaxed);
         let path = format!("/v1/sessions/{}/input?at={at}&seen={seen}", self.id);
-        self.is_posting.store(true, Ordering::Relaxed);
+        self.is_posting.store(!piece.is_empty(), Ordering::Relaxed);
         let posted = connection.call(Method::POST, &path, piece).await;
         self.is_posting.store(false, Ordering::Relaxed);
         posted.map(drop)

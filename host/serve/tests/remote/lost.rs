@@ -144,6 +144,44 @@ async fn a_network_that_stays_away_ends_the_run_in_the_stated_time() {
     served.end();
 }
 
+/// The server's answer to the command, its output, or none of both, before the network stays away.
+#[tokio::test]
+async fn what_is_known_of_a_lost_command_is_said() {
+    for (is_late, is_mute, expected) in [
+        (false, false, "the command has not begun"),
+        (true, false, "the command had begun"),
+        (true, true, "the command had begun"),
+    ] {
+        let served = Served::start();
+        let proxy = Arc::new(Proxy::start(served.address()).await);
+        let server = endpoint(&proxy.url, TOKEN, None);
+        let mut executor = remote_executor(server, Duration::from_secs(1), settings());
+        executor.start(&context(), None).await.unwrap();
+        assert_eq!(text(&mut executor, "echo before").await, "before\n");
+        if is_mute {
+            proxy.mute();
+        }
+        let begun = served.folder.path().join("begun");
+        let command = format!("echo begun; sleep 0.2; touch {}; sleep 9", begun.display());
+        if !is_late {
+            proxy.close(true);
+        }
+        let (other, file) = (proxy.clone(), begun.clone());
+        let closing = tokio::spawn(async move {
+            while is_late && !file.exists() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            other.close(true);
+        });
+        let output = run(&mut executor, &command).await;
+        let why = exception(&output);
+        assert!(why.contains(expected), "{is_late} {is_mute}: {why}");
+        assert_eq!(begun.exists(), is_late);
+        closing.abort();
+        executor.cleanup().await;
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_was_started_anew_is_told() {
     let mut served = Served::start();

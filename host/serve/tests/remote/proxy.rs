@@ -36,6 +36,8 @@ struct State {
     is_closed: AtomicBool,
     /// New connections are accepted, and nothing more.
     is_silent: AtomicBool,
+    /// Answers to input are kept back.
+    is_mute: AtomicBool,
 }
 
 /// A proxy.
@@ -65,12 +67,13 @@ impl Proxy {
                     let _ = (client.set_nodelay(true), server.set_nodelay(true));
                     // A connection that stalls stays so.
                     let ended = shared.ending.notified();
+                    let posts = AtomicBool::new(false);
                     let (from_client, to_client) = client.into_split();
                     let (from_server, to_server) = server.into_split();
                     tokio::select! {
                         () = ended => {}
-                        () = pass(&shared, from_client, to_server, Direction::ToServer) => {}
-                        () = pass(&shared, from_server, to_client, Direction::ToClient) => {}
+                        () = pass(&shared, from_client, to_server, (Direction::ToServer, &posts)) => {}
+                        () = pass(&shared, from_server, to_client, (Direction::ToClient, &posts)) => {}
                     }
                 });
             }
@@ -93,6 +96,11 @@ impl Proxy {
         self.state.is_stalled.store(true, Ordering::Relaxed);
     }
 
+    /// Answers to input do not come any more.
+    pub(crate) fn mute(&self) {
+        self.state.is_mute.store(true, Ordering::Relaxed);
+    }
+
     /// Ends all connections; new ones are not answered.
     pub(crate) fn silence(&self) {
         self.state.is_silent.store(true, Ordering::Relaxed);
@@ -110,13 +118,18 @@ async fn pass(
     state: &State,
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
-    direction: Direction,
+    (direction, posts): (Direction, &AtomicBool),
 ) {
     let was_stalled = state.is_stalled.load(Ordering::Relaxed);
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         if !was_stalled && state.is_stalled.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
+        }
+        if direction == Direction::ToServer {
+            posts.store(buffer.starts_with(b"POST"), Ordering::Relaxed);
+        } else if posts.load(Ordering::Relaxed) && state.is_mute.load(Ordering::Relaxed) {
+            continue;
         }
         let mut allowed = count;
         let mut is_cut = false;
