@@ -57,6 +57,9 @@ impl End {
     pub fn of_query(error: &ModelError) -> Self {
         match error.class {
             ModelFailure::Interrupted => Self::Interrupted,
+            ModelFailure::Journal => Self::Journal {
+                message: error.message.clone(),
+            },
             _ => Self::Query {
                 class: error.class.clone(),
                 status: error.status,

@@ -121,6 +121,11 @@ pub trait Person: Send + Sync {
         PersonMode::Yolo
     }
 
+    /// Whether [`Person::said`] would return something.
+    fn has_message(&self) -> bool {
+        false
+    }
+
     /// The user's messages to the model since the last call, without having been asked.
     fn said(&self) -> Option<String> {
         None

@@ -497,12 +497,8 @@ fn sum(usage: Usage, more: Option<Usage>) -> Usage {
 }
 
 fn record(context: &Context, event: &Event) -> Result<(), ModelError> {
-    context.journal.record(event).map(drop).map_err(|error| {
-        ModelError::new(
-            ModelFailure::Journal,
-            format!("the journal can't be written ({error}): is the disk full?"),
-        )
-    })
+    let recorded = context.journal.record(event).map(drop);
+    recorded.map_err(|error| ModelError::new(ModelFailure::Journal, error.to_string()))
 }
 
 /// The next piece of a body, or its end, which also comes with the moment `due`.

@@ -38,7 +38,7 @@ pub use global::{GlobalAccount, GlobalLimits, LimitError};
 pub use inquiry::Inquiry;
 
 pub use multimodal::{BadRegex, Multimodal};
-pub use next::{Need, next};
+pub use next::{Need, Outside, next};
 pub use prompts::{Prompts, TemplateTrial};
 pub use replay::{Contradiction, ReplayEnd, ReplayPlan};
 pub use rules::{AgentRules, Signal, StepRule, signal};

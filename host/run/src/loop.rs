@@ -5,7 +5,7 @@ use std::pin::pin;
 
 use super::agent::{Agent, Ended};
 use super::caught::{bug, caught};
-use super::next::{Need, next};
+use super::next::{Need, Outside, next};
 use mswea_core::{End, Event, Output, Question};
 
 impl Agent {
@@ -13,42 +13,31 @@ impl Agent {
     /// the journal has all events, and everything that was started has ended.
     pub async fn run(mut self) -> Ended {
         loop {
-            self.settings.mode = self.parts.person.mode();
-            let need = next(&self.recorder.state(), &self.settings);
+            let outside = self.outside();
+            let need = next(&self.recorder.state(), &self.settings, &outside);
+            if let Need::Close(end) = need {
+                return self.close(end).await;
+            }
             // An interruption of this question is the user's second one.
             let is_last_question = matches!(need, Need::Ask(Question::Interrupted));
-            if matches!(need, Need::Salvage(_) | Need::Close(_)) {
-                self.parts.person.leave();
+            let mut met = self.attempt(need).await.and(self.synced().await);
+            if met == Err(End::Interrupted) && self.context.stop.is_stopped() && !is_last_question {
+                met = self.interrupt();
             }
-            let met = match need {
-                Need::Close(end) => return self.close(end).await,
-                Need::Salvage(end) if !self.has_work() => return self.close(end).await,
-                need if need.is_stoppable() && self.context.stop.is_stopped() => self.interrupt(),
-                Need::Query => {
-                    self.do_errands().await;
-                    match self.hear() {
-                        Ok(true) => Ok(()),
-                        Ok(false) => self.attempt(Need::Query).await,
-                        Err(end) => Err(end),
-                    }
-                }
-                need => self.attempt(need).await,
-            };
-            let met = met.and(self.synced().await);
-            // If a role could not write an event, this error takes precedence over the role's own
-            // error.
-            let met = match (self.recorder.take_failure(), met) {
-                (Some(failed), _) => Err(failed.into()),
-                (None, Err(End::Interrupted))
-                    if self.context.stop.is_stopped() && !is_last_question =>
-                {
-                    self.interrupt()
-                }
-                (None, met) => met,
-            };
             if let Err(end) = met {
                 self.finish(end);
             }
+        }
+    }
+
+    /// What the next need depends on besides the state.
+    fn outside(&self) -> Outside {
+        let person = &self.parts.person;
+        Outside {
+            mode: person.mode(),
+            is_stopped: self.context.stop.is_stopped(),
+            has_message: self.settings.has_person && person.has_message(),
+            has_work: self.recorder.state().end.is_some() && self.has_work(),
         }
     }
 
@@ -72,6 +61,8 @@ impl Agent {
             Need::Environment => self.make_ready().await,
             Need::SetUp => self.set_up().await,
             Need::Opening => self.open().await,
+            Need::Interrupt => self.interrupt(),
+            Need::Hear => self.hear(),
             Need::Query => self.query().await,
             Need::Parse(paid) => self.parse(paid).await,
             Need::Judge(index) => self.judge(index).await,

@@ -1,4 +1,4 @@
-//! The next need of a run: a pure function of its state and its settings.
+//! The next need of a run: a pure function of its state, its settings, and what is outside of both.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +17,10 @@ pub enum Need {
     SetUp,
     /// The first messages are to be made.
     Opening,
+    /// The run or the step was stopped: the user is to be asked what to do, or the run ends.
+    Interrupt,
+    /// The user's messages to the model are to be recorded.
+    Hear,
     /// The model is to be queried.
     Query,
     /// A reply is to be parsed.
@@ -39,20 +43,34 @@ pub enum Need {
     Ask(Question),
     /// The run has to end.
     Finish(End),
-    /// The changes are to be saved, if there are any, before the run ends.
+    /// The changes are to be saved before the run ends.
     Salvage(End),
     /// Everything that was started is to be ended, and the end is to be recorded.
     Close(End),
 }
 
+/// What the next need of a run depends on, and no event has recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Outside {
+    /// How much the user decides, who may change it at any time.
+    pub mode: PersonMode,
+    /// Whether the run or the step was stopped.
+    pub is_stopped: bool,
+    /// Whether the user has written to the model without having been asked.
+    pub has_message: bool,
+    /// Whether there is work to be saved; needed only for a run that has to end.
+    pub has_work: bool,
+}
+
 impl Need {
     /// Whether a stop of the run or of the step prevents it. A paid reply and the output of an
     /// action are processed also after a stop.
-    pub fn is_stoppable(&self) -> bool {
+    fn is_stoppable(&self) -> bool {
         match self {
             Self::Environment
             | Self::SetUp
             | Self::Opening
+            | Self::Hear
             | Self::Query
             | Self::Judge(_)
             | Self::Run(_) => true,
@@ -60,6 +78,7 @@ impl Need {
             | Self::Skip(..)
             | Self::Requery(_)
             | Self::ReportInterrupted(_)
+            | Self::Interrupt
             | Self::Observe
             | Self::Submit
             | Self::Ask(_)
@@ -71,10 +90,18 @@ impl Need {
 }
 
 /// The next need of a run.
-pub fn next(state: &State, settings: &RunSettings) -> Need {
-    if let Some(end) = &state.end {
-        return ending(state, end);
+pub fn next(state: &State, settings: &RunSettings, outside: &Outside) -> Need {
+    match &state.end {
+        Some(end) => ending(state, outside, end),
+        None => match going_on(state, settings, outside) {
+            need if need.is_stoppable() && outside.is_stopped => Need::Interrupt,
+            need => need,
+        },
     }
+}
+
+/// The next need of a run that does not have to end.
+fn going_on(state: &State, settings: &RunSettings, outside: &Outside) -> Need {
     if state.is_interrupted && !matches!(state.phase, Phase::Acting(_)) {
         return Need::Ask(Question::Interrupted);
     }
@@ -89,13 +116,13 @@ pub fn next(state: &State, settings: &RunSettings) -> Need {
         return Need::Opening;
     }
     match &state.phase {
-        Phase::Acting(step) => acting(state, settings, step),
+        Phase::Acting(step) => acting(state, settings, outside, step),
         Phase::Replied(paid) => Need::Parse(paid.clone()),
-        Phase::Querying | Phase::Idle => idle(state, settings),
+        Phase::Querying | Phase::Idle => idle(state, settings, outside),
     }
 }
 
-fn idle(state: &State, settings: &RunSettings) -> Need {
+fn idle(state: &State, settings: &RunSettings, outside: &Outside) -> Need {
     let limit = settings.limits.consecutive_format_errors;
     if limit > 0 && limit <= i64::from(state.account.format_errors) {
         return Need::Finish(End::RepeatedFormatError);
@@ -104,10 +131,11 @@ fn idle(state: &State, settings: &RunSettings) -> Need {
     if most > 0.0 && most < state.execution_seconds {
         return Need::Finish(End::ExecutionTimeExceeded);
     }
-    if settings.has_person && settings.mode == PersonMode::Human {
+    if settings.has_person && outside.mode == PersonMode::Human {
         return Need::Ask(Question::Turn);
     }
     match exceeded(state, &settings.limits) {
+        None if outside.has_message => Need::Hear,
         None => Need::Query,
         Some(End::LimitsExceeded) if settings.has_person => Need::Ask(Question::Limit {
             account: spent(state, &settings.limits),
@@ -116,7 +144,7 @@ fn idle(state: &State, settings: &RunSettings) -> Need {
     }
 }
 
-fn acting(state: &State, settings: &RunSettings, step: &OpenStep) -> Need {
+fn acting(state: &State, settings: &RunSettings, outside: &Outside, step: &OpenStep) -> Need {
     let last = step.slots.iter().rev().find_map(|slot| slot.output());
     if let (true, Some(output)) = (state.environment.is_gone, last) {
         // Each further query would be useless.
@@ -148,7 +176,7 @@ fn acting(state: &State, settings: &RunSettings, step: &OpenStep) -> Need {
         Stage::Denied(reason) => return Need::Skip(index, reason.clone()),
         Stage::Proposed | Stage::Allowed | Stage::Done(_) => {}
     }
-    let waits = settings.has_person && settings.mode != PersonMode::Yolo && !step.is_confirmed;
+    let waits = settings.has_person && outside.mode != PersonMode::Yolo && !step.is_confirmed;
     if waits && slot.stage == Stage::Proposed {
         let actions = step.proposed().map(|slot| slot.action.clone());
         return Need::Ask(Question::Actions {
@@ -166,7 +194,7 @@ fn acting(state: &State, settings: &RunSettings, step: &OpenStep) -> Need {
 
 /// The next need of a run that has to end: it finishes the begun part of its last step, and then
 /// saves its work.
-fn ending(state: &State, end: &End) -> Need {
+fn ending(state: &State, outside: &Outside, end: &End) -> Need {
     if let (Phase::Acting(step), true) = (&state.phase, keeps_step(end)) {
         match step.open() {
             Some((index, slot)) if slot.stage == Stage::Running => {
@@ -177,8 +205,8 @@ fn ending(state: &State, end: &End) -> Need {
         }
     }
     match state.salvaging {
-        Salvaging::Due => Need::Salvage(end.clone()),
-        Salvaging::Begun | Salvaging::Over => Need::Close(end.clone()),
+        Salvaging::Due if outside.has_work => Need::Salvage(end.clone()),
+        Salvaging::Due | Salvaging::Begun | Salvaging::Over => Need::Close(end.clone()),
     }
 }
 
@@ -248,4 +276,62 @@ pub(crate) fn time_left_at(state: &State, limits: &RunLimits, now: f64) -> Optio
         .filter(|seconds| *seconds > 0)?;
     let elapsed = Duration::try_from_secs_f64(state.account.elapsed(now)).unwrap_or(Duration::MAX);
     Some(Duration::from_secs(limit).saturating_sub(elapsed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{Environment, Salvaging};
+
+    #[test]
+    fn what_is_outside_of_the_state_decides_what_comes_next() {
+        let idle = State {
+            is_opened: true,
+            environment: Environment {
+                is_ready: true,
+                is_set_up: true,
+                ..Environment::default()
+            },
+            ..State::default()
+        };
+        let replied = State {
+            phase: Phase::Replied(Arc::default()),
+            ..idle.clone()
+        };
+        let over = State {
+            end: Some(End::TimeExceeded),
+            salvaging: Salvaging::Due,
+            ..idle.clone()
+        };
+        let settings = RunSettings {
+            has_person: true,
+            ..RunSettings::default()
+        };
+        let stopped = Outside {
+            is_stopped: true,
+            has_message: true,
+            has_work: true,
+            ..Outside::default()
+        };
+        let written = Outside {
+            is_stopped: false,
+            has_work: false,
+            ..stopped.clone()
+        };
+        let human = Outside {
+            mode: PersonMode::Human,
+            ..written.clone()
+        };
+        for (state, outside, expected) in [
+            (&idle, &Outside::default(), Need::Query),
+            (&idle, &written, Need::Hear),
+            (&idle, &stopped, Need::Interrupt),
+            (&idle, &human, Need::Ask(Question::Turn)),
+            (&replied, &stopped, Need::Parse(Arc::default())),
+            (&over, &stopped, Need::Salvage(End::TimeExceeded)),
+            (&over, &written, Need::Close(End::TimeExceeded)),
+        ] {
+            assert_eq!(next(state, &settings, outside), expected, "{outside:?}");
+        }
+    }
 }

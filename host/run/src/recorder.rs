@@ -12,8 +12,6 @@ use mswea_core::{End, Event, Journal};
 pub(crate) struct Recorder {
     journal: Arc<dyn Journal>,
     state: Mutex<State>,
-    /// The error of the first event that could not be written, until the loop takes it.
-    failed: Mutex<Option<JournalFailed>>,
     /// Whether an event was applied that the journal does not have.
     is_incomplete: AtomicBool,
     /// Looks at the state after each event.
@@ -26,7 +24,7 @@ pub(crate) struct Recorder {
 pub(crate) type StateWatch = Box<dyn Fn(&State) + Send + Sync>;
 
 /// An event could not be written. The run must end, whichever role recorded the event.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[error("the journal can't be written: {cause}; {consequence}")]
 pub(crate) struct JournalFailed {
     cause: String,
@@ -47,7 +45,6 @@ impl Recorder {
         Self {
             journal,
             state: Mutex::new(state),
-            failed: Mutex::default(),
             is_incomplete: AtomicBool::new(false),
             #[cfg(test)]
             watch: std::sync::OnceLock::new(),
@@ -115,26 +112,13 @@ impl Recorder {
             consequence: "what was recorded last may be lost if this machine stops",
         })
     }
-
-    /// Takes the error of an event that a role could not write. The role's own error has less
-    /// information.
-    pub(crate) fn take_failure(&self) -> Option<JournalFailed> {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.take()
-    }
 }
 
 /// The journal that the roles get.
 impl Journal for Recorder {
     fn record(&self, event: &Event) -> io::Result<f64> {
-        match self.write(event.clone()) {
-            Ok(()) => Ok(self.state().last.unwrap_or_default()),
-            Err(error) => {
-                let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-                failed.get_or_insert(error.clone());
-                Err(io::Error::other(error))
-            }
-        }
+        self.write(event.clone()).map_err(io::Error::other)?;
+        Ok(self.state().last.unwrap_or_default())
     }
 }
 

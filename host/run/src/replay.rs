@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::agent::Agent;
 use crate::global::GlobalAccount;
 use crate::journal::Record;
-use crate::next::{Need, next};
+use crate::next::{Need, Outside, next};
 use crate::settings::{RunLimits, RunSettings};
 use crate::state::{Phase, Stage, State};
 pub use checks::{Contradiction, ReplayPlan};
@@ -196,7 +196,11 @@ impl Replayer {
     }
 
     fn need(&self) -> Need {
-        next(&self.agent.recorder.state(), &self.agent.settings)
+        let outside = Outside {
+            has_work: true,
+            ..Outside::default()
+        };
+        next(&self.agent.recorder.state(), &self.agent.settings, &outside)
     }
 
     async fn meet(&mut self, need: Need) -> Result<(), Stopped> {

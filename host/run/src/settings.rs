@@ -8,9 +8,7 @@ use super::rules::AgentRules;
 use super::sampler::ActionSampler;
 use super::{Multimodal, Prompts};
 use crate::history::Chain;
-use mswea_core::{
-    Executor, Formatter, Model, Onlooker, Parser, Person, PersonMode, Policy, Pricing,
-};
+use mswea_core::{Executor, Formatter, Model, Onlooker, Parser, Person, Policy, Pricing};
 
 /// The parts of a run.
 pub struct Parts {
@@ -69,8 +67,6 @@ pub struct RunSettings {
     /// Whether a user attends the run. The user is asked before the run ends by a limit or a
     /// submission.
     pub has_person: bool,
-    /// How much the user decides; read before each need, because the user may change it at any time.
-    pub mode: PersonMode,
     /// The time limit of one action; less if the run's time ends earlier.
     pub action_timeout: Duration,
     /// The command that runs at every end of a run, while the environment exists.

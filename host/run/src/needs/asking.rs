@@ -125,7 +125,7 @@ impl LoopAsker<'_> {
         match error.class {
             ModelFailure::Interrupted => self.cut = Some(End::Interrupted),
             // A later event might be written; without this one the journal is not whole.
-            ModelFailure::Journal => self.cut = self.recorder.take_failure().map(End::from),
+            ModelFailure::Journal => self.cut = Some(End::of_query(&error)),
             _ => {}
         }
         let failed = failure(&error, self.pricing);

@@ -42,6 +42,7 @@ impl Agent {
     /// Saves the work, whatever ended the run. A second Ctrl-C skips this; if the run has
     /// submitted, its work is safe, and the first Ctrl-C skips it.
     pub(crate) async fn salvage(&mut self) -> Result<(), End> {
+        self.parts.person.leave();
         if !self.recorder.state().environment.is_ready {
             match self.find_place().await {
                 Ok(()) => {}
@@ -183,6 +184,7 @@ impl Agent {
 
     /// Ends everything that was started, and records the end.
     pub(crate) async fn close(mut self, end: End) -> Ended {
+        self.parts.person.leave();
         self.clean_up().await;
         let end = self.record_end(end);
         let exit_status = self.exit_status(&end);

@@ -47,7 +47,7 @@ impl Agent {
     }
 
     /// Does what the user has asked for while no question was open.
-    pub(crate) async fn do_errands(&mut self) {
+    pub(super) async fn do_errands(&mut self) {
         if !self.settings.has_person {
             return;
         }
@@ -110,18 +110,13 @@ impl Agent {
         }
     }
 
-    /// Records the messages of the user to the model that came without a question; returns whether
-    /// there were any.
-    pub(crate) fn hear(&self) -> Result<bool, End> {
-        if !self.settings.has_person {
-            return Ok(false);
-        }
+    /// Records the messages of the user to the model that came without a question.
+    pub(crate) fn hear(&self) -> Result<(), End> {
         let Some(text) = self.parts.person.said() else {
-            return Ok(false);
+            return Ok(());
         };
         let message = told("UserMessage", text.clone());
-        self.answered("said", Answer::Say { text }, Some(message))?;
-        Ok(true)
+        self.answered("said", Answer::Say { text }, Some(message))
     }
 
     /// Accepts the submission of the last output, unless the user has another task.

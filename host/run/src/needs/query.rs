@@ -15,6 +15,7 @@ use mswea_core::{
 
 impl Agent {
     pub(crate) async fn query(&mut self) -> Result<(), End> {
+        self.do_errands().await;
         let (step, cost, tokens) = {
             let state = self.recorder.state();
             let account = &state.account;
@@ -135,7 +136,7 @@ impl Agent {
         let time_left = self.time_left();
         let tools = self.parts.parser.tools();
         // In the other modes, the files are remembered once the user has allowed the actions.
-        let is_yolo = self.settings.mode == PersonMode::Yolo;
+        let is_yolo = self.parts.person.mode() == PersonMode::Yolo;
         let script = self.to_remember().filter(|_| is_yolo);
         if script.is_some() {
             self.remembered = Some(self.recorder.state().account.queries);

@@ -231,6 +231,10 @@ impl Person for Attendant {
         self.seat.mode()
     }
 
+    fn has_message(&self) -> bool {
+        self.seat.has_message()
+    }
+
     fn said(&self) -> Option<String> {
         self.seat.said()
     }

@@ -84,6 +84,11 @@ impl Seat {
         true
     }
 
+    /// Whether messages to the model wait.
+    pub fn has_message(&self) -> bool {
+        !lock(&self.queue).is_empty()
+    }
+
     /// The waiting messages, as one text.
     pub fn said(&self) -> Option<String> {
         let said = std::mem::take(&mut *lock(&self.queue));
