@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mswea_core::ExecutorError;
-use mswea_helper::archive;
+use mswea_helper::archive::{self, LeftOut};
 
 use crate::files::{self, CallerWaits, PlacedPath};
 use crate::folders::TempFolder;
@@ -95,7 +95,7 @@ pub(super) async fn packed(
         let archive = tempfile::tempfile().map_err(|error| no_file(&error))?;
         let copy = archive.try_clone();
         let done = copy.and_then(|copy| pack(&from, &name, owner, copy, &is_wanted));
-        done.map_err(|error| no_room(&error))?;
+        files::name(&done.map_err(|error| no_room(&error))?);
         Ok(PackedArchive(archive))
     });
     let packed = packing.await;
@@ -108,13 +108,14 @@ fn pack(
     owner: (u64, u64),
     to: fs::File,
     wanted: &CallerWaits,
-) -> io::Result<()> {
+) -> io::Result<LeftOut> {
     let mut archive = tar::Builder::new(AbortableFile {
         file: BufWriter::with_capacity(BUFFER, to),
         wanted,
     });
-    archive::pack(&mut archive, &fs::canonicalize(from)?, name, owner)?;
-    archive.into_inner()?.flush()
+    let left_out = archive::pack(&mut archive, &fs::canonicalize(from)?, name, owner)?;
+    archive.into_inner()?.flush()?;
+    Ok(left_out)
 }
 
 /// A temporary folder for an archive and its content. If this host is killed, the next one removes

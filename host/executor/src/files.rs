@@ -3,10 +3,12 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use mswea_core::ExecutorError;
+use mswea_helper::archive::LeftOut;
 use mswea_helper::files::{FileKind, PlaceFiles, facts, regular};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -121,7 +123,7 @@ pub(super) async fn copy(from: PlacedPath, to: PlacedPath) -> Result<(), Executo
     let wanted = Arc::new(());
     let is_wanted = Arc::downgrade(&wanted);
     let copying = tokio::task::spawn_blocking(move || {
-        copy_any(&from, &to, &is_wanted).map_err(|error| {
+        let copied = copy_any(&from, &to, &is_wanted).map_err(|error| {
             let bounded = [&from, &to].into_iter().find(|it| it.files.is_bounded());
             match (error.raw_os_error(), bounded) {
                 (Some(libc::EXDEV), Some(bounded)) => bounded.is_outside(),
@@ -130,11 +132,20 @@ pub(super) async fn copy(from: PlacedPath, to: PlacedPath) -> Result<(), Executo
                     from.shown, to.shown
                 )),
             }
-        })
+        })?;
+        name(&copied);
+        Ok(())
     });
     let copied = copying.await;
     drop(wanted);
     copied.unwrap_or_else(|error| Err(ExecutorError::from(error.to_string())))
+}
+
+/// Warns of the files that a copy has left out.
+pub(super) fn name(left_out: &LeftOut) {
+    if let Some(line) = left_out.line() {
+        tracing::warn!("{line}");
+    }
 }
 
 /// The greatest depth of nested folders: each level holds three descriptors open, and many
@@ -151,7 +162,8 @@ const OF_FOLDERS: u32 = 0o1777;
 /// Can be upgraded while the caller waits for the copy.
 pub(super) type CallerWaits = Weak<()>;
 
-fn copy_any(from: &PlacedPath, to: &PlacedPath, wanted: &CallerWaits) -> io::Result<()> {
+fn copy_any(from: &PlacedPath, to: &PlacedPath, wanted: &CallerWaits) -> io::Result<LeftOut> {
+    let mut left_out = LeftOut::default();
     let is_folder = from.files.facts(&from.path)?.kind == FileKind::Folder;
     if is_folder {
         let source = from.files.folder(&from.path)?;
@@ -162,7 +174,9 @@ fn copy_any(from: &PlacedPath, to: &PlacedPath, wanted: &CallerWaits) -> io::Res
         if real(&target)?.starts_with(real(&source)?) {
             return Err(io::Error::other("the target is inside the source"));
         }
-        return copy_folder(&source, &target, to.files.is_bounded(), 0, wanted);
+        let is_bounded = to.files.is_bounded();
+        copy_folder(&source, &target, is_bounded, 0, wanted, &mut left_out)?;
+        return Ok(left_out);
     }
     let source = from.files.read(&from.path)?;
     let into = to.files.facts(&to.path);
@@ -177,9 +191,10 @@ fn copy_any(from: &PlacedPath, to: &PlacedPath, wanted: &CallerWaits) -> io::Res
     if let Ok(target) = to.files.read(&path)
         && is_same(&source, &target)?
     {
-        return Ok(());
+        return Ok(left_out);
     }
-    pour(&source, &create(to, parent, &path, mode_of(&source)?)?)
+    pour(&source, &create(to, parent, &path, mode_of(&source)?)?)?;
+    Ok(left_out)
 }
 
 /// Makes a file in the folder `parent`, with no more than these permissions from the beginning, or
@@ -204,6 +219,7 @@ fn copy_folder(
     is_bounded: bool,
     depth: usize,
     wanted: &CallerWaits,
+    left_out: &mut LeftOut,
 ) -> io::Result<()> {
     if depth > DEEPEST {
         return Err(io::Error::other(format!(
@@ -245,7 +261,7 @@ fn copy_folder(
                 let inner = rustix::fs::openat(from, name, flags | folder, Mode::empty())?;
                 let target = rustix::fs::openat(to, name, folder | follows, Mode::empty());
                 let target = target.map_err(|error| about(name, error))?;
-                copy_folder(&inner, &target, is_bounded, depth + 1, wanted)?;
+                copy_folder(&inner, &target, is_bounded, depth + 1, wanted, left_out)?;
             }
             FileType::Symlink => {
                 let points_to = rustix::fs::readlinkat(from, name, Vec::new())?;
@@ -269,7 +285,10 @@ fn copy_folder(
                 }
             }
             // Sockets, pipes and devices have no content to copy.
-            _ => {}
+            _ => {
+                let folder = fs::read_link(format!("/proc/self/fd/{}", from.as_raw_fd()))?;
+                left_out.add(&folder.join(std::ffi::OsStr::from_bytes(name.to_bytes())));
+            }
         }
     }
     Ok(rustix::fs::fchmod(to, Mode::from_raw_mode(mode))?)

@@ -11,9 +11,43 @@ pub const DEEPEST: usize = 500;
 /// The longest path that an error shows whole.
 const SHOWN: usize = 200;
 
+/// The most files that [`LeftOut`] names.
+const NAMED: usize = 5;
+
+/// The files that a copy leaves out: sockets, pipes and devices, which have no content.
+#[derive(Debug, Default)]
+pub struct LeftOut {
+    names: String,
+    count: usize,
+}
+
+impl LeftOut {
+    /// Adds a file.
+    pub fn add(&mut self, path: &Path) {
+        self.count += 1;
+        if self.count <= NAMED {
+            let comma = if self.count > 1 { ", " } else { "" };
+            // With escapes: the name may be from anywhere.
+            self.names.push_str(&format!("{comma}{path:?}"));
+        }
+    }
+
+    /// The line that names them; none: there are none.
+    pub fn line(&self) -> Option<String> {
+        let more = match self.count.checked_sub(NAMED) {
+            Some(more @ 1..) => format!(" and {more} more"),
+            _ => String::new(),
+        };
+        let names = &self.names;
+        (self.count > 0).then(|| {
+            format!("not copied, because pipes, sockets and devices have no content: {names}{more}")
+        })
+    }
+}
+
 /// Appends `from` to an archive under `name`. With an empty name, the content of a folder is
 /// appended without the folder itself. `owner`: the ids of user and group that are stored. Symbolic
-/// links stay links; sockets, pipes and devices have no content and are left out. Folders that
+/// links stay links; sockets, pipes and devices have no content and are left out, and returned. Folders that
 /// are nested deeper than [`DEEPEST`] are an error.
 ///
 /// # Errors
@@ -23,7 +57,8 @@ pub fn pack(
     from: &Path,
     name: &Path,
     owner: (u64, u64),
-) -> io::Result<()> {
+) -> io::Result<LeftOut> {
+    let mut left_out = LeftOut::default();
     // What is still to be appended, the next one last. No recursion: the folders may be from anywhere,
     // and a deep tree would overflow the stack, which ends the whole program.
     let mut open = vec![(from.to_owned(), name.to_owned(), 0)];
@@ -36,14 +71,14 @@ pub fn pack(
                 &io::Error::new(io::ErrorKind::InvalidInput, why),
             ));
         }
-        let inner = append(archive, &from, &name, owner)?;
+        let inner = append(archive, &from, &name, owner, &mut left_out)?;
         open.extend(
             inner
                 .into_iter()
                 .map(|(from, name)| (from, name, depth + 1)),
         );
     }
-    Ok(())
+    Ok(left_out)
 }
 
 /// Appends one file or folder. Returns what is in the folder, with the names there, the first one last.
@@ -52,6 +87,7 @@ fn append(
     from: &Path,
     name: &Path,
     owner: (u64, u64),
+    left_out: &mut LeftOut,
 ) -> io::Result<Vec<(PathBuf, PathBuf)>> {
     let mut inside = Vec::new();
     let found = fs::symlink_metadata(from).map_err(|error| about(from, &error))?;
@@ -87,6 +123,8 @@ fn append(
         let content = fs::File::open(from).map_err(|error| about(from, &error))?;
         let content = content.chain(io::repeat(0));
         archive.append_data(&mut header, name, content.take(found.len()))?;
+    } else {
+        left_out.add(from);
     }
     Ok(inside)
 }

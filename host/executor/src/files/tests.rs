@@ -5,7 +5,33 @@ use super::*;
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let wanted = Arc::new(());
     let at = |path: &Path| PlacedPath::here(path.to_owned());
-    copy_any(&at(from), &at(to), &Arc::downgrade(&wanted))
+    copy_any(&at(from), &at(to), &Arc::downgrade(&wanted)).map(drop)
+}
+
+/// In a folder of this machine as in an archive.
+#[test]
+fn files_without_content_are_named() {
+    let root = tempfile::tempdir().unwrap();
+    let from = root.path().canonicalize().unwrap().join("a");
+    fs::create_dir_all(from.join("in")).unwrap();
+    fs::write(from.join("in/file"), "x").unwrap();
+    for pipe in 1..=7 {
+        let pipe = from.join(format!("in/pipe\x1b{pipe}"));
+        rustix::fs::mkfifoat(rustix::fs::CWD, pipe, Mode::from_raw_mode(0o600)).unwrap();
+    }
+    let wanted = Arc::new(());
+    let at = |path: PathBuf| PlacedPath::here(path);
+    let places = (at(from.clone()), at(root.path().join("b")));
+    let copied = copy_any(&places.0, &places.1, &Arc::downgrade(&wanted)).unwrap();
+    let mut archive = tar::Builder::new(io::sink());
+    let packed = mswea_helper::archive::pack(&mut archive, &from, Path::new("a"), (0, 0)).unwrap();
+    for left_out in [copied, packed] {
+        let line = left_out.line().unwrap();
+        assert!(line.ends_with(" and 2 more"), "{line}");
+        let named = format!("\"{}/in/pipe\\u{{1b}}", from.display());
+        assert_eq!(line.matches(&named).count(), 5, "{line}");
+    }
+    assert!(LeftOut::default().line().is_none());
 }
 
 #[test]
@@ -118,7 +144,9 @@ fn into_image(from: &Path, root: &Path, to: &str) -> Result<(), String> {
         &to,
         &Arc::downgrade(&wanted),
     );
-    copied.map_err(|error| to.failed(&error, "failed").message)
+    copied
+        .map(drop)
+        .map_err(|error| to.failed(&error, "failed").message)
 }
 
 /// A command in the image has made links there, before a folder is copied onto them.
