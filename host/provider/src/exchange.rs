@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::fault::{Again, RequestFault};
 use super::grants::Grants;
 use super::http::{Http, StartedResponse};
-use super::masking::MaskedText;
+use super::masking::{KnownSecrets, MaskedText};
 use super::request::{self, LastUrl, Prepared};
 use super::retry::{self, Decision, Retries};
 use super::secrets::Secrets;
@@ -196,13 +196,9 @@ impl ModelAccess {
     /// Masks the secrets in everything that a reply holds, whatever field it is: a server may send back what it
     /// was sent.
     fn mask(&self, reply: &mut Reply) {
-        let Ok(before) = serde_json::to_value(&*reply) else {
-            return;
-        };
-        let mut after = before.clone();
-        self.secrets.mask_value(&mut after);
-        if after != before
-            && let Ok(masked) = serde_json::from_value(after)
+        if let Ok(mut value) = serde_json::to_value(&*reply)
+            && self.secrets.mask_value(&mut value)
+            && let Ok(masked) = serde_json::from_value(value)
         {
             *reply = masked;
         }
@@ -365,11 +361,14 @@ impl ModelAccess {
         context: &Context,
         so_far: &mut Progressed<'_>,
     ) -> Result<(Option<u8>, bool), FailedAttempt> {
-        let mut shown = ShownReply::default();
+        let mut shown = ShownReply {
+            known: self.secrets.known(),
+            ..ShownReply::default()
+        };
         let read = self.read_pieces(adapter, answer, context, so_far, &mut shown);
         let read = read.await;
         for (kind, text) in shown.texts {
-            show(context, &kind, text.finish(&self.secrets.known()));
+            show(context, &kind, text.finish(&shown.known));
         }
         read
     }
@@ -410,7 +409,7 @@ impl ModelAccess {
                     Delta::END => has_ended = true,
                     _ => {
                         has_text = true;
-                        shown.show(context, &self.secrets, delta);
+                        shown.show(context, delta);
                     }
                 }
             }
@@ -435,23 +434,22 @@ impl ModelAccess {
 /// What is shown of a reply while it arrives.
 #[derive(Default)]
 struct ShownReply {
+    known: Arc<KnownSecrets>,
     texts: BTreeMap<String, MaskedText>,
     /// The kind of the last delta.
     last: String,
 }
 
 impl ShownReply {
-    fn show(&mut self, context: &Context, secrets: &Secrets, delta: Delta) {
+    fn show(&mut self, context: &Context, delta: Delta) {
         if self.last != delta.kind {
             let last = self.texts.get_mut(&self.last);
-            let rest = last
-                .map(|last| last.pause(&secrets.known()))
-                .unwrap_or_default();
+            let rest = last.map(|last| last.pause(&self.known)).unwrap_or_default();
             show(context, &self.last, rest);
             self.last.clone_from(&delta.kind);
         }
         let text = self.texts.entry(delta.kind).or_default();
-        let safe = text.feed(&secrets.known(), &delta.text);
+        let safe = text.feed(&self.known, &delta.text);
         show(context, &self.last, safe);
     }
 }

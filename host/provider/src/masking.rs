@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use mswea_secrecy::SecretFinder;
+use serde_json::Value;
 
 /// Values shorter than this are not redacted: they would match ordinary text, and no key is so
 /// short.
@@ -77,11 +78,38 @@ impl KnownSecrets {
         out
     }
 
-    /// Replaces every whole secret that is no ordinary word.
-    pub fn mask(&self, text: &mut String) {
+    /// Replaces every whole secret that is no ordinary word. Returns whether there was one.
+    pub fn mask(&self, text: &mut String) -> bool {
         let places = self.places(text, is_no_word);
         if !places.is_empty() {
             *text = masked(text, &places, 0);
+        }
+        !places.is_empty()
+    }
+
+    /// The same in all texts of a value, also in the names of fields.
+    pub fn mask_value(&self, value: &mut Value) -> bool {
+        match value {
+            Value::String(text) => self.mask(text),
+            Value::Array(items) => {
+                let found = items.iter_mut().map(|item| self.mask_value(item));
+                found.fold(false, |any, found| any | found)
+            }
+            Value::Object(fields) => {
+                let values = fields.values_mut().map(|value| self.mask_value(value));
+                let mut any = values.fold(false, |any, found| any | found);
+                let is_masked = |name: &String| !self.places(name, is_no_word).is_empty();
+                if fields.keys().any(is_masked) {
+                    any = true;
+                    let named = std::mem::take(fields).into_iter().map(|(mut name, value)| {
+                        self.mask(&mut name);
+                        (name, value)
+                    });
+                    *fields = named.collect();
+                }
+                any
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
 

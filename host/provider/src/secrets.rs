@@ -187,23 +187,9 @@ impl Secrets {
         self.known().mask(text);
     }
 
-    /// The same in all texts of a value, also in the names of fields.
-    pub fn mask_value(&self, value: &mut Value) {
-        match value {
-            Value::String(text) => self.mask(text),
-            Value::Array(items) => items.iter_mut().for_each(|it| self.mask_value(it)),
-            Value::Object(fields) => {
-                *fields = std::mem::take(fields)
-                    .into_iter()
-                    .map(|(mut name, mut value)| {
-                        self.mask(&mut name);
-                        self.mask_value(&mut value);
-                        (name, value)
-                    })
-                    .collect();
-            }
-            _ => {}
-        }
+    /// The same in all texts of a value, also in the names of fields. Returns whether one was found.
+    pub fn mask_value(&self, value: &mut Value) -> bool {
+        self.known().mask_value(value)
     }
 
     fn file_entries(&self) -> Result<&BTreeMap<String, Secret>, SecretsError> {
