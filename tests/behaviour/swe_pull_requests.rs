@@ -86,22 +86,32 @@ fn a_branch_is_only_pushed_to_the_repository_of_the_issue() {
     }
 }
 
-/// Git that writes down its variables and arguments, and takes the bare repository for the server's.
-const LOGGED_GIT: &str = "echo \"<$GIT_CONFIG_KEY_0=$GIT_CONFIG_VALUE_0> $*\" >>'LOG'
+/// Git that writes down its arguments, its variables and the login that it has for a push, and takes the bare repository
+/// for the server's.
+const LOGGED_GIT: &str = "{ echo \"$*\"; env; } >>'LOG'
 PATH=${PATH#*:}
 case $1 in
 -C) exec git \"$@\" ;;
+esac
+case \" $* \" in
+*' push '*) (
+  for _ in $(seq $(($# - 4))); do set -- \"$@\" \"$1\"; shift; done
+  shift 4
+  printf 'url=%s\\n\\n' \"$REMOTE\" | git \"$@\" credential fill | sed 's/^/filled: /' >>'LOG'
+) ;;
 esac
 exec git -c \"url.$ORIGIN.insteadOf=$REMOTE\" \"$@\"
 ";
 
 #[test]
-fn a_login_of_the_remote_is_no_argument() {
+fn a_login_of_the_remote_is_no_argument_and_no_variable() {
     for (remote, token, login) in [
-        // `me:sesame`
-        ("https://me:ses%61me@URL/o/r.git", "", "bWU6c2VzYW1l"),
-        // `x-access-token:t`
-        ("https://URL/o/r.git", "t", "eC1hY2Nlc3MtdG9rZW46dA=="),
+        ("https://me:ses%61me@URL/o/r.git", "", ["me", "sesame"]),
+        (
+            "https://URL/o/r.git",
+            "some-token",
+            ["x-access-token", "some-token"],
+        ),
     ] {
         let pushing = Pushing::to(remote, "main").with_program("git", LOGGED_GIT);
         let origin = pushing.host.dir().join("origin.git").display().to_string();
@@ -109,7 +119,7 @@ fn a_login_of_the_remote_is_no_argument() {
             .remote
             .rsplit_once('@')
             .unwrap_or(("", &pushing.remote[8..]));
-        let (server, plain) = (place.replace("/o/r.git", ""), format!("https://{place}"));
+        let plain = format!("https://{place}");
         let pushing = pushing
             .env("ORIGIN", &origin)
             .env("REMOTE", &plain)
@@ -121,17 +131,26 @@ fn a_login_of_the_remote_is_no_argument() {
             "{}",
             run.stderr
         );
-        let header = format!("<http.https://{server}/.extraHeader=Authorization: Basic {login}>");
-        let pushes = log.lines().find(|line| line.contains(" push ")).unwrap();
-        assert!(pushes.starts_with(&header), "{pushes}");
         assert!(
             log.contains(&format!(" remote add origin {plain}\n")),
             "{log}"
         );
-        assert!(
-            !log.contains("ses%61me") && !log.contains("sesame"),
-            "{log}"
-        );
+        let (filled, log): (Vec<&str>, Vec<&str>) =
+            log.lines().partition(|line| line.starts_with("filled: "));
+        for (name, value) in ["username", "password"].iter().zip(login) {
+            let line = format!("filled: {name}={value}");
+            assert!(filled.contains(&&*line), "{line}: {filled:?}");
+        }
+        let log = log.join("\n");
+        for secret in [
+            "ses%61me",
+            "sesame",
+            "some-token",
+            "c29tZS10b2tlb",
+            "bWU6c2VzYW1l",
+        ] {
+            assert!(!log.contains(secret), "{secret}: {log}");
+        }
     }
 }
 

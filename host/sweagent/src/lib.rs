@@ -41,7 +41,7 @@ pub use instances::{SweInstance, instances_of};
 pub use keys::{SweCommand, check_tree, keys};
 pub use places::{SweFiles, replay_folder, standard_folder};
 pub use problem::{SweProblem, read_problem, short_hash};
-pub use pull_request::{OpenPullRequest, login_header, pull_request_for};
+pub use pull_request::{OpenPullRequest, pull_request_for};
 pub use recorded_authority::{AskedByRecord, asked_by_record};
 pub use replay::{RecordedRun, recorded};
 pub use translate::{Translated, TranslationInput, translate, translate_model};

@@ -1,8 +1,6 @@
 //! `actions.open_pr`: checks whether a pull request may be opened for an issue, and makes its text
 //! and the request. The caller pushes the branch.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::github::IssueSource;
@@ -98,11 +96,6 @@ fn refers(message: &str, number: &str) -> bool {
             !after.is_some_and(|c| c.is_ascii_digit())
         })
     })
-}
-
-/// The header for git's login with `USER:PASSWORD`.
-pub fn login_header(login: &str) -> String {
-    format!("Authorization: Basic {}", STANDARD.encode(login))
 }
 
 impl OpenPullRequest {

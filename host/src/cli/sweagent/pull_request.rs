@@ -1,12 +1,17 @@
 //! `actions.open_pr`: pushes the patch of a run as a branch, and opens a pull request for its issue.
 
+use std::io::Write as _;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::{Command, Output};
 
+use rustix::io::FdFlags;
+use rustix::pipe::PipeFlags;
 use serde_json::Value;
 
 use super::push_remote::PushRemote;
 use crate::cli::output::{self, Failure};
-use anyhow::Context as _;
 use mswea_secrecy as secrecy;
 use mswea_sweagent::{
     GivenTree, IssueSource, OpenPullRequest, SweAgentProblem, github_server, pull_request_for,
@@ -192,20 +197,15 @@ impl GitFolder<'_> {
                 "-c",
                 "commit.gpgSign=false",
             ])
-            .args(words)
             // A question or a silent server would make the host wait for ever.
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_HTTP_LOW_SPEED_LIMIT", "1")
             .env("GIT_HTTP_LOW_SPEED_TIME", "60");
-        // The login is in a variable, because all users of the machine can see arguments.
-        if let Some((key, value)) = self.remote.header(self.token.as_deref()) {
-            command
-                .env("GIT_CONFIG_COUNT", "1")
-                .env("GIT_CONFIG_KEY_0", key)
-                .env("GIT_CONFIG_VALUE_0", value);
-        }
-        let done = command.output().context("git can't be started");
-        let done = done.map_err(|error| error.to_string())?;
+        let done = match self.remote.login(self.token.as_deref()) {
+            Some((web, answer)) => with_login(&mut command, web, &answer, words),
+            None => command.args(words).output(),
+        };
+        let done = done.map_err(|error| format!("git can't be started: {error}"))?;
         if done.status.success() {
             return Ok(());
         }
@@ -216,4 +216,33 @@ impl GitFolder<'_> {
         let said = said.as_str().unwrap_or_default();
         Err(format!("`git {name}` failed: {said}"))
     }
+}
+
+/// Runs git with a login for one server. It is in a pipe, which the first credential helper empties: other users can
+/// see arguments, and other processes of this user variables.
+fn with_login(
+    command: &mut Command,
+    web: &str,
+    answer: &str,
+    words: &[&str],
+) -> std::io::Result<Output> {
+    let (login, to) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    std::fs::File::from(to).write_all(answer.as_bytes())?;
+    let number = login.as_raw_fd();
+    command
+        .args(["-c", "credential.helper=", "-c"])
+        .arg(format!(
+            "credential.{web}.helper=!f() {{ cat /proc/self/fd/{number}; }}; f"
+        ))
+        .args(words);
+    // SAFETY: between fork and exec, this only makes one system call, on a descriptor that lives until git has ended.
+    unsafe {
+        command.pre_exec(move || {
+            let login = BorrowedFd::borrow_raw(number);
+            Ok(rustix::io::fcntl_setfd(login, FdFlags::empty())?)
+        });
+    }
+    let done = command.output();
+    drop(login);
+    done
 }

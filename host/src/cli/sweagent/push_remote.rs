@@ -3,8 +3,6 @@
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use mswea_sweagent::login_header;
-
 /// A remote of git.
 #[derive(Debug, PartialEq)]
 pub(super) struct PushRemote {
@@ -94,14 +92,17 @@ impl PushRemote {
         })
     }
 
-    /// The setting of git, with its value, that logs in to this server and to no other.
-    pub(super) fn header(&self, token: Option<&str>) -> Option<(String, String)> {
+    /// The server's address, and the answer of a credential helper of git for it, if there is a login.
+    pub(super) fn login(&self, token: Option<&str>) -> Option<(&str, String)> {
         let web = self.place.as_ref()?.web.as_ref()?;
-        let login = match token.filter(|_| web.starts_with("https:")) {
-            Some(token) => format!("x-access-token:{token}"),
-            None => self.login.clone()?,
+        let (user, password) = match token.filter(|_| web.starts_with("https:")) {
+            Some(token) => ("x-access-token", token),
+            None => self.login.as_ref()?.split_once(':')?,
         };
-        Some((format!("http.{web}/.extraHeader"), login_header(&login)))
+        // A line end would begin another value.
+        let answer = (!format!("{user}{password}").contains(['\n', '\0']))
+            .then(|| format!("username={user}\npassword={password}\n"))?;
+        Some((web, answer))
     }
 }
 
@@ -147,36 +148,37 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_in_the_header_only() {
-        let key = "http.https://h:81/.extraHeader";
+    fn a_login_is_not_in_the_url() {
+        let web = "https://h:81";
         for (remote, token, url, expected) in [
             (
                 "https://me:p%2Fw@h:81/o/r.git?x=1",
                 None,
                 "https://h:81/o/r.git",
-                Some((key, "me:p/w")),
+                Some((web, "username=me\npassword=p/w\n")),
             ),
             (
                 "https://tok@h:81/o/r",
                 None,
                 "https://h:81/o/r",
-                Some((key, "tok:")),
+                Some((web, "username=tok\npassword=\n")),
             ),
             (
                 "https://tok@h:81/o/r",
                 Some("t"),
                 "https://h:81/o/r",
-                Some((key, "x-access-token:t")),
+                Some((web, "username=x-access-token\npassword=t\n")),
             ),
             ("http://h/o/r", Some("t"), "http://h/o/r", None),
+            ("https://me:a%0Ab@h/o/r", None, "https://h/o/r", None),
             ("ssh://git:pw@h/o/r", Some("t"), "ssh://git@h/o/r", None),
             ("git@h:o/r", Some("t"), "git@h:o/r", None),
             ("/a/b", Some("t"), "/a/b", None),
         ] {
             let found = PushRemote::of(remote).unwrap();
             assert_eq!(found.url, url);
-            let expected = expected.map(|(key, login)| (key.to_owned(), login_header(login)));
-            assert_eq!(found.header(token), expected, "{remote}");
+            let expected = expected.map(|(web, answer)| (web, answer.to_owned()));
+            assert_eq!(found.login(token), expected, "{remote}");
         }
     }
 }
