@@ -207,6 +207,34 @@ fn a_local_folder_is_copied_there() {
     assert!(!run.dir.join("created").exists());
 }
 
+/// Neither in an output nor in a reply of the model.
+#[test]
+fn the_token_of_a_server_is_recorded_nowhere() {
+    let (start, end) = TOKEN.split_at(9);
+    for session in [false, true] {
+        let (served, url) = serve(&[]);
+        let model = turns(&[
+            &format!("echo got {start}''{end}; printf {start}''{end} | base64 | tee log"),
+            &format!("echo whole {TOKEN}"),
+            SUBMIT,
+        ]);
+        let run = at(&url, &model)
+            .args(["-c", &format!("environment.session={session}")])
+            .run()
+            .expect(0);
+        let text = fs::read_to_string(run.dir.join("traj.json")).unwrap();
+        for shown in ["got [token]", "whole [environment.token_file]"] {
+            assert!(text.contains(shown), "{shown}: {text}");
+        }
+        let journal = fs::read_to_string(run.dir.join("traj.events.jsonl")).unwrap();
+        let base64 = "ZmVkY2JhOTg3NjU0MzIxMG";
+        for text in [&run.stdout, &run.stderr, &text, &journal] {
+            assert!(!text.contains(TOKEN) && !text.contains(base64), "{text}");
+        }
+        drop(served);
+    }
+}
+
 #[test]
 fn a_run_is_resumed_where_it_was() {
     let (served, url) = serve(&[]);

@@ -175,6 +175,34 @@ fn copies_to(url: &str, there: &Path) {
     assert!(there.join("copy/created").exists());
 }
 
+/// Neither in an output nor in a reply of the model.
+#[test]
+fn the_key_of_a_server_is_recorded_nowhere() {
+    let (start, end) = KEY.split_at(9);
+    for session in [false, true] {
+        let (served, url) = serve(&[]);
+        let model = turns(&[
+            &format!("echo got {start}''{end}; printf {start}''{end} | base64 | tee log"),
+            &format!("echo whole {KEY}"),
+            SUBMIT,
+        ]);
+        let run = at(&url, &model)
+            .args(["-c", &format!("environment.session={session}")])
+            .run()
+            .expect(0);
+        let text = fs::read_to_string(run.dir.join("traj.json")).unwrap();
+        for shown in ["got [token]", "whole [environment.token_file]"] {
+            assert!(text.contains(shown), "{shown}: {text}");
+        }
+        let journal = fs::read_to_string(run.dir.join("traj.events.jsonl")).unwrap();
+        let base64 = "ZmVkY2JhOTg3NjU0MzIxMG";
+        for text in [&run.stdout, &run.stderr, &text, &journal] {
+            assert!(!text.contains(KEY) && !text.contains(base64), "{text}");
+        }
+        drop(served);
+    }
+}
+
 #[test]
 fn a_run_works_at_our_own_server() {
     let (served, url) = serve(&[]);

@@ -426,7 +426,9 @@ impl<P: HelperPlace> Executor for StreamExecutor<P> {
             Err(why) => return self.is_gone(why).output(String::new()),
         }
         let limit = limit_of(command, self.settings.timeout);
-        self.run(command, limit, stop).await
+        let mut output = self.run(command, limit, stop).await;
+        self.place.mask(&mut output);
+        output
     }
 
     async fn upload(&mut self, from: &Path, to: &str) -> Result<(), ExecutorError> {

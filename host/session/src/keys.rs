@@ -2,6 +2,7 @@
 //! an adapter may send it, and the address of the server. `config/key_rule.rs` decides which key
 //! goes to which address; this file has the part that depends on the plugins' own configs.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -11,16 +12,30 @@ use super::SetupError;
 use mswea_config::{Config, GIVEN_KEY, ModelChoice, PluginEntry};
 use mswea_provider::{Grants, HostPattern, Http, Secrets};
 
+/// The longest token of a server, in bytes.
+const LONGEST_TOKEN: u64 = 4096;
+
 /// The secrets of a run, with the key that its config may hold itself.
 pub fn secrets(config: &Config) -> Secrets {
     let secrets = Secrets::new(
         mswea_provider::process_environment(),
         config.model.secrets_file.as_ref().map(Into::into),
     );
-    match &config.given_key {
+    let mut secrets = match &config.given_key {
         Some(key) => secrets.with(GIVEN_KEY, key.expose()),
         None => secrets,
+    };
+    // The token of a server of the environment is sent by the executor, and masked as keys are. What is wrong with it is
+    // said when it is used.
+    let environment = &config.environment;
+    if let Some(name) = &environment.token_env {
+        let _ = secrets.get(name);
     }
+    let file = environment.token_file.as_deref().map(Path::new);
+    if let Some(Ok(token)) = file.map(|file| mswea_files::read_text(file, LONGEST_TOKEN)) {
+        secrets = secrets.with("environment.token_file", token.trim());
+    }
+    secrets
 }
 
 /// The clients of a run: the process's own, unless `ssl_verify` in `model_kwargs` names certificates.

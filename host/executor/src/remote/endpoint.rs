@@ -10,6 +10,7 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::TokioIo;
+use mswea_core::Output;
 use mswea_files as regular_file;
 use mswea_secrecy::{self as secrecy, SecretFinder};
 use rustls::pki_types::pem::PemObject as _;
@@ -28,6 +29,9 @@ use super::wire::{LOST, RUNTIME_HEADER};
 /// The most bytes of an answer that is not output.
 const LONGEST_ANSWER: usize = 64 * 1024;
 
+/// Tokens shorter than this are not masked in the outputs of commands.
+const SHORTEST_MASKED: usize = 8;
+
 /// A server.
 #[derive(Clone)]
 pub struct Endpoint {
@@ -44,6 +48,8 @@ pub struct Endpoint {
     authorization: (HeaderName, HeaderValue),
     /// Finds the token in what the server says: it may send back what it was sent.
     token: Option<SecretFinder>,
+    /// Whether the token is so short that it may be an ordinary word.
+    is_word: bool,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -105,6 +111,7 @@ impl Endpoint {
             tls,
             authorization: (AUTHORIZATION, hidden(&token.header())?),
             token: SecretFinder::new([&token.text().to_owned()]),
+            is_word: token.text().len() < SHORTEST_MASKED,
         })
     }
 
@@ -119,6 +126,13 @@ impl Endpoint {
         }
         out.push_str(&text[done..]);
         out
+    }
+
+    /// The output of a command without the token.
+    pub(crate) fn mask(&self, output: &mut Output) {
+        if !self.is_word {
+            output.output = self.masked(&output.output);
+        }
     }
 
     /// The same server, with the token unchanged in another header.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mswea_core::Executor;
+use mswea_core::{Executor, Output};
 
 use super::endpoint::Endpoint;
 use super::link::RemoteSession;
@@ -22,6 +22,10 @@ impl HelperPlace for RemotePlace {
 
     fn name(&self) -> &str {
         self.endpoint.url()
+    }
+
+    fn mask(&self, output: &mut Output) {
+        self.endpoint.mask(output);
     }
 
     /// The mark is ignored: the server gives each session a mark of its own.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::{Method, StatusCode};
+use mswea_core::Output;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -75,6 +76,11 @@ impl RexClient {
     /// The server's URL.
     pub fn url(&self) -> &str {
         self.0.url()
+    }
+
+    /// The output of a command without the key.
+    pub(super) fn mask(&self, output: &mut Output) {
+        self.0.mask(output);
     }
 
     pub(super) fn foreign(&self, answer: impl Into<String>) -> RexError {

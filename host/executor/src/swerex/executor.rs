@@ -341,7 +341,10 @@ impl Executor for SwerexExecutor {
         tokio::select! {
             biased;
             () = stop.stopped() => {}
-            output = running => return output,
+            mut output = running => {
+                self.client.mask(&mut output);
+                return output;
+            }
         }
         self.is_suspect = true;
         if is_shared {
