@@ -34,8 +34,8 @@ pub struct ModelChoice {
     pub headers: Vec<(String, String)>,
     /// Further headers, and the names of the secrets in them.
     pub secret_headers: Vec<(String, String)>,
-    /// `responses` if the adapter has several APIs and that one was chosen.
-    pub api: Option<String>,
+    /// The API, if the adapter has several: `responses`, or Ollama's own; none: chat completions.
+    pub api: Option<&'static str>,
     /// The provider's name in litellm's price file; none: the file does not list it.
     pub listed_as: Option<String>,
     /// The provider's replies contain their cost.
@@ -344,6 +344,18 @@ impl Chooser<'_> {
             (None, Some(row)) => self.key(row, own_address),
             (None, None) => ProviderKey::None,
         };
+        let is_own_api = shape == AddressShape::Ollama
+            && adapter == OPENAI
+            && base_url.as_deref().is_some_and(|url| !is_compatible(url));
+        let api = match adapter {
+            "openrouter" if responses => Some("responses"),
+            _ if is_own_api => Some("ollama"),
+            _ => None,
+        };
+        let base_url = base_url.map(|url| match is_own_api {
+            true => url.trim_end_matches("/api/generate").to_owned(),
+            false => self.shaped(shape, &url, &model, responses),
+        });
         let (api_key_env, optional_keys) = match key {
             ProviderKey::None => (None, &[][..]),
             ProviderKey::Named(name) => (Some(name), &[][..]),
@@ -351,14 +363,14 @@ impl Chooser<'_> {
         };
         Ok(ModelChoice {
             prefix: prefix.to_owned(),
-            base_url: base_url.map(|url| self.shaped(shape, &url, &model, responses)),
+            base_url,
             adapter: adapter.to_owned(),
             api_key_env,
             optional_keys: optional_keys.iter().map(ToString::to_string).collect(),
             auth_header: row.and_then(|row| row.auth_header).map(str::to_owned),
             headers,
             secret_headers,
-            api: (responses && adapter == "openrouter").then(|| "responses".to_owned()),
+            api,
             listed_as: row
                 .filter(|row| row.prefix != LOCAL)
                 .map(|row| row.prefix.to_owned()),
@@ -435,7 +447,7 @@ impl Chooser<'_> {
             !rest.trim_end_matches('/').contains(['/', '?'])
         };
         match shape {
-            AddressShape::AddV1 if bare(url) => format!("{}/v1", url.trim_end_matches('/')),
+            AddressShape::Ollama if bare(url) => format!("{}/v1", url.trim_end_matches('/')),
             AddressShape::Azure if bare(url) => {
                 let url = url.trim_end_matches('/');
                 let given = self.config.model.model_kwargs.get("api_version");
@@ -455,6 +467,12 @@ impl Chooser<'_> {
             _ => url.to_owned(),
         }
     }
+}
+
+/// Whether an address of Ollama is that of its compatible API.
+fn is_compatible(url: &str) -> bool {
+    url.split('/')
+        .any(|step| matches!(step, "v1" | "completions"))
 }
 
 /// Whether a model of OpenAI's is only there in the Responses API, by its own name.

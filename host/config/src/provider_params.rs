@@ -48,39 +48,53 @@ struct Dialect {
     lacks: &'static [&'static str],
 }
 
-/// Parameters that Ollama takes only in an API of its own, and what else sets them; without a remedy, that is
-/// `PARAMETER` in a Modelfile.
-const OLLAMA: [(&str, &str); 26] = [
-    ("format", "`response_format`"),
-    ("keep_alive", "`OLLAMA_KEEP_ALIVE` for the server"),
-    ("low_vram", ""),
-    ("main_gpu", ""),
-    ("min_p", ""),
-    ("mirostat", ""),
-    ("mirostat_eta", ""),
-    ("mirostat_tau", ""),
-    (
-        "num_ctx",
-        "`OLLAMA_CONTEXT_LENGTH` for the server, or `PARAMETER num_ctx` in the model's Modelfile",
-    ),
-    ("num_batch", ""),
-    ("num_gpu", ""),
-    ("num_gqa", ""),
-    ("num_keep", ""),
-    ("num_predict", "`max_tokens`"),
-    ("num_thread", ""),
-    ("options", "`PARAMETER` in the model's Modelfile"),
-    ("repeat_last_n", ""),
-    ("repeat_penalty", "`frequency_penalty`"),
-    ("system", "`SYSTEM` in the model's Modelfile"),
-    ("template", "`TEMPLATE` in the model's Modelfile"),
-    ("tfs_z", ""),
-    ("think", "`reasoning_effort`"),
-    ("top_k", ""),
-    ("typical_p", ""),
-    ("use_mlock", ""),
-    ("use_mmap", ""),
+/// Parameters that Ollama takes only in its own API.
+const OF_OLLAMA: [&str; 24] = [
+    "format",
+    "keep_alive",
+    "low_vram",
+    "main_gpu",
+    "min_p",
+    "mirostat",
+    "mirostat_eta",
+    "mirostat_tau",
+    "num_batch",
+    "num_ctx",
+    "num_gpu",
+    "num_gqa",
+    "num_keep",
+    "num_predict",
+    "num_thread",
+    "options",
+    "repeat_last_n",
+    "repeat_penalty",
+    "tfs_z",
+    "think",
+    "top_k",
+    "typical_p",
+    "use_mlock",
+    "use_mmap",
 ];
+
+/// A note for each parameter without effect on Ollama, in its own API or in the compatible one.
+pub(super) fn without_effect(
+    is_own_api: bool,
+    parameters: &Map<String, Value>,
+) -> impl Iterator<Item = String> {
+    parameters.keys().filter_map(move |name| {
+        let remedy = match name.as_str() {
+            "system" => "set `SYSTEM` in the model's Modelfile instead",
+            "template" => "set `TEMPLATE` in the model's Modelfile instead",
+            name if !is_own_api && OF_OLLAMA.contains(&name) => {
+                "Ollama takes it only in its own API; leave `/v1` off the address"
+            }
+            _ => return None,
+        };
+        Some(format!(
+            "`model.model_kwargs.{name}` has no effect: {remedy}"
+        ))
+    })
+}
 
 const DIALECTS: [Dialect; 14] = [
     dialect(
@@ -180,7 +194,18 @@ const DIALECTS: [Dialect; 14] = [
         ],
     ),
     dialect("groq", "required", &["user"]),
-    dialect("ollama", "required", &[]),
+    dialect(
+        "ollama",
+        "",
+        &[
+            "n",
+            "logit_bias",
+            "parallel_tool_calls",
+            "service_tier",
+            "store",
+            "user",
+        ],
+    ),
 ];
 
 const fn dialect(
@@ -203,20 +228,6 @@ pub(super) fn fit(
     parameters: &mut Map<String, Value>,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    if provider == "ollama" {
-        let given = OLLAMA
-            .iter()
-            .filter(|(name, _)| parameters.contains_key(*name));
-        notes.extend(given.map(|(name, remedy)| {
-            let remedy = match *remedy {
-                "" => format!("`PARAMETER {name}` in the model's Modelfile"),
-                remedy => remedy.to_owned(),
-            };
-            format!(
-                "`model.model_kwargs.{name}` has no effect: Ollama takes it only in an API of its own; set {remedy} instead"
-            )
-        }));
-    }
     let Some(dialect) = DIALECTS.iter().find(|it| it.provider == provider) else {
         return notes;
     };
@@ -359,19 +370,17 @@ mod tests {
             let lost = 8 - expected.as_object().unwrap().len();
             assert_eq!(notes.len(), lost, "{notes:?}");
         }
-        for (name, remedy) in OLLAMA {
-            let mut parameters = Map::from_iter([(name.to_owned(), json!(8192))]);
-            let notes = fit("ollama", "m", false, &mut parameters);
-            let remedy = if remedy.is_empty() {
-                "Modelfile"
-            } else {
-                remedy
-            };
-            assert_eq!(notes.len(), 1, "{name}");
-            assert!(
-                notes[0].contains(name) && notes[0].contains(remedy),
-                "{notes:?}"
-            );
+        for (name, is_own_api, remedy) in [
+            ("num_ctx", true, ""),
+            ("num_ctx", false, "leave `/v1` off"),
+            ("system", true, "`SYSTEM`"),
+            ("template", false, "`TEMPLATE`"),
+            ("temperature", false, ""),
+        ] {
+            let parameters = Map::from_iter([(name.to_owned(), json!(8192))]);
+            let notes: Vec<String> = without_effect(is_own_api, &parameters).collect();
+            assert_eq!(notes.is_empty(), remedy.is_empty(), "{notes:?}");
+            assert!(notes.concat().contains(remedy), "{notes:?}");
         }
     }
 }

@@ -8,8 +8,8 @@
 pub enum AddressShape {
     /// As it is.
     Plain,
-    /// A bare server gets `/v1`.
-    AddV1,
+    /// Ollama's: a bare server gets `/v1`, except for its own API.
+    Ollama,
     /// Azure's: the model is a deployment, and its name is part of the address.
     Azure,
 }
@@ -186,7 +186,7 @@ pub const PROVIDERS: &[Provider] = &[
     own("sglang", "http://127.0.0.1:30000/v1", &["SGLANG_API_BASE"], &["SGLANG_API_KEY"]),
     own("llama_cpp", "http://127.0.0.1:8080/v1", &["LLAMA_CPP_API_BASE"], &["LLAMA_CPP_API_KEY"]).aliases(&["llamacpp", "llama.cpp"]),
     own("llamafile", "http://127.0.0.1:8080/v1", &["LLAMAFILE_API_BASE"], &["LLAMAFILE_API_KEY"]),
-    own("ollama", "http://localhost:11434", &["OLLAMA_API_BASE"], &["OLLAMA_API_KEY"]).shape(AddressShape::AddV1).aliases(&["ollama_chat"]),
+    own("ollama", "http://localhost:11434", &["OLLAMA_API_BASE"], &["OLLAMA_API_KEY"]).shape(AddressShape::Ollama).aliases(&["ollama_chat"]),
     own("lm_studio", "http://127.0.0.1:1234/v1", &["LM_STUDIO_API_BASE"], &["LM_STUDIO_API_KEY"]).aliases(&["lmstudio"]),
     openai("custom_openai", "", &["OPENAI_LIKE_API_BASE"], &["OPENAI_LIKE_API_KEY"]).without_url().aliases(&["openai_like"])
         .key_is_optional(),
@@ -204,7 +204,9 @@ pub const PROVIDERS: &[Provider] = &[
         &["FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY", "FIREWORKSAI_API_KEY", "FIREWORKS_AI_TOKEN"])
         .aliases(&["fireworks"]).name_prefix("accounts/fireworks/models/"),
     openai("portkey", "https://api.portkey.ai/v1", &["PORTKEY_API_BASE"], &["PORTKEY_API_KEY"])
-        .auth_header("x-portkey-api-key").secret_headers(&[("x-portkey-virtual-key", "PORTKEY_VIRTUAL_KEY")]),
+        .auth_header("x-portkey-api-key").secret_headers(&[("x-portkey-virtual-key", "PORTKEY_VIRTUAL_KEY")])
+        // As Portkey's client: otherwise the thinking of Claude models, which they need back, is left out of answers.
+        .headers(&[("x-portkey-strict-open-ai-compliance", "false")]),
     openai("requesty", "https://router.requesty.ai/v1", &["REQUESTY_API_BASE"], &["REQUESTY_API_KEY"])
         .headers(&[("x-title", "mswea-host")]).reports_cost(),
     openai("perplexity", "https://api.perplexity.ai", &["PERPLEXITY_API_BASE"], &["PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY"]),

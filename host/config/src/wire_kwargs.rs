@@ -116,7 +116,7 @@ impl WireKwargs {
             Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
             _ => Vec::new(),
         };
-        let is_responses = choice.adapter == "openai_responses" || choice.api.is_some();
+        let is_responses = choice.adapter == "openai_responses" || choice.api == Some("responses");
         // A part of the address, which then has it already.
         let is_in_address = |name: &str| {
             let address = choice.base_url.as_deref().unwrap_or_default();
@@ -155,9 +155,14 @@ impl WireKwargs {
         if !is_responses && choice.adapter == "openai" {
             let drops = given.get("drop_params") == Some(&Value::Bool(true));
             let provider = providers::canonical(&choice.prefix);
+            if provider == "ollama" {
+                let is_own_api = choice.api.is_some();
+                notes.extend(provider_params::without_effect(is_own_api, &parameters));
+            }
+            let model = &choice.model;
             notes.extend(provider_params::fit(
                 provider,
-                &choice.model,
+                model,
                 drops,
                 &mut parameters,
             ));

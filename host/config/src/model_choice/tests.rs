@@ -260,13 +260,7 @@ fn providers_are_reached_as_their_rows_say() {
             "https://api.fireworks.ai/inference/v1",
             "FIREWORKS_API_KEY",
         ),
-        (
-            "ollama_chat/q",
-            "openai",
-            "q",
-            "http://localhost:11434/v1",
-            "",
-        ),
+        ("ollama_chat/q", "openai", "q", "http://localhost:11434", ""),
         (
             "portkey/p",
             "openai",
@@ -288,13 +282,62 @@ fn providers_are_reached_as_their_rows_say() {
         "PORTKEY_VIRTUAL_KEY".to_owned(),
     );
     assert_eq!(portkey.secret_headers, [virtual_key]);
-    assert_eq!(portkey.headers, []);
+    // Sent by Portkey's client, too.
+    let compliance = (
+        "x-portkey-strict-open-ai-compliance".to_owned(),
+        "false".to_owned(),
+    );
+    assert_eq!(portkey.headers, [compliance.clone()]);
     let configs = &["model.model_name=portkey/p", "model.provider=@openai"];
     let named = ("x-portkey-provider".to_owned(), "@openai".to_owned());
-    assert_eq!(choose(configs).unwrap().headers, [named]);
+    assert_eq!(choose(configs).unwrap().headers, [compliance, named]);
     assert_eq!(portkey.listed_as.as_deref(), Some("portkey"));
     let together = in_env(&env, &["model.model_name=together/m"]);
     assert_eq!(together.listed_as.as_deref(), Some("together_ai"));
+}
+
+#[test]
+fn ollama_is_asked_in_its_own_api_unless_the_address_is_the_others() {
+    let (own, compatible) = (Some("ollama"), None);
+    for (address, more, url, api) in [
+        ("http://h:1", "", "http://h:1", own),
+        ("http://h:1/", "", "http://h:1/", own),
+        ("http://h/ollama", "", "http://h/ollama", own),
+        ("http://h/api/chat", "", "http://h/api/chat", own),
+        ("http://h/api/generate", "", "http://h", own),
+        ("http://h:1/v1", "", "http://h:1/v1", compatible),
+        ("http://h/v1/", "", "http://h/v1/", compatible),
+        (
+            "http://h/api/chat/completions",
+            "",
+            "http://h/api/chat/completions",
+            compatible,
+        ),
+        // These have another format.
+        (
+            "http://h:1",
+            "model.model_class=litellm_response",
+            "http://h:1/v1",
+            compatible,
+        ),
+        (
+            "http://h:1",
+            "pipeline.adapter=mine",
+            "http://h:1/v1",
+            compatible,
+        ),
+    ] {
+        for model in ["ollama/q", "ollama_chat/q"] {
+            let env = Memory::new().var("OLLAMA_API_BASE", address);
+            let name = format!("model.model_name={model}");
+            let choice = match more {
+                "" => in_env(&env, &[&name]),
+                more => in_env(&env, &[&name, more]),
+            };
+            let found = (choice.base_url.as_deref(), choice.api);
+            assert_eq!(found, (Some(url), api), "{address} {more}");
+        }
+    }
 }
 
 #[test]

@@ -1,34 +1,30 @@
-//! YAML 1.1 exactly as PyYAML's `safe_load` reads it, with the place of everything.
+//! YAML 1.1 as PyYAML's `safe_load` reads it, with the place of everything.
 //!
 //! Config files of mini-swe-agent were written against that reader: `off` is a boolean there, `010`
-//! is 8, `1e3` is a text and `<<` merges. No crate agrees with it on all of that, so this is a
-//! reader of our own: `cursor` counts lines, `scan` makes tokens (indentation and keys that are
-//! known only by the `:` after them) with `names`, `scalar` reads texts, `parse` builds
-//! nodes, `resolve` gives plain texts their type, and `construct` merges keys and makes values.
-//! `tests/corpora/yaml.json` holds PyYAML's results for thousands of documents.
+//! is 8, `1e3` is a text and `<<` merges. No crate agrees with it on all of that. So the syntax is
+//! read by libyaml-safer, whose grammar is nearly PyYAML's, and the meaning is our own: `parse` makes
+//! nodes of the events (`problem` has the words for what can't be read), `resolve` gives plain texts
+//! their type, and `construct` merges keys and makes values. `tests/corpora/yaml.json` holds PyYAML's
+//! results for thousands of documents; `tests.rs` names those that differ.
 //!
 //! Refused with a message: tags whose values a config can't hold (`!!binary`, `!!set`, `!!omap`,
 //! `!!pairs`), values that contain themselves, and halves of surrogate pairs.
 
 mod construct;
-mod cursor;
-mod names;
 mod parse;
+mod problem;
 mod resolve;
-mod scalar;
-mod scan;
 
-/// A place in the text; all count from 0, in characters.
+/// A place in the text; all count from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
-    /// Characters before it.
+    /// Bytes before it, without a byte order mark.
     pub index: usize,
     /// The line.
     pub line: usize,
-    /// The column in the line.
+    /// The column in the line, in characters.
     pub column: usize,
 }
-
 /// Why a text is not accepted as a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {

@@ -1,7 +1,11 @@
 //! The meaning of a plain text: the implicit types of YAML 1.1, as in PyYAML's patterns.
 
+use std::sync::LazyLock;
+
+use mswea_expression::Expression;
+
 /// The prefix of YAML's own tags.
-pub(super) const PREFIX: &str = "tag:yaml.org,2002:";
+const PREFIX: &str = "tag:yaml.org,2002:";
 
 /// The type of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +22,7 @@ pub(super) enum Tag {
     Value,
     Seq,
     Map,
-    /// A known tag that is refused.
-    Refused(String),
+    /// A tag whose values a config can't hold, too.
     Unknown(String),
 }
 
@@ -37,14 +40,21 @@ impl Tag {
             Some("value") => Self::Value,
             Some("seq") => Self::Seq,
             Some("map") => Self::Map,
-            Some(known @ ("binary" | "omap" | "pairs" | "set")) => {
-                Self::Refused(format!("!!{known}"))
-            }
             Some(other) => Self::Unknown(format!("!!{other}")),
             None => Self::Unknown(name.to_owned()),
         }
     }
 }
+
+/// PyYAML's patterns of floats, of integers and of times.
+static PATTERNS: LazyLock<[Expression; 3]> = LazyLock::new(|| {
+    [
+        r"(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
+        r"(?:[-+]?0b[0-1_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+)$",
+        r"([0-9]{4})-([0-9][0-9]?)-([0-9][0-9]?)(?:(?:[Tt]|[ \t]+)([0-9][0-9]?):([0-9][0-9]):([0-9][0-9])(?:\.([0-9]*))?(?:[ \t]*(?:Z|([-+])([0-9][0-9]?)(?::([0-9][0-9]))?))?)?$",
+    ]
+    .map(|pattern| Expression::new(pattern).expect("invariant: PyYAML's patterns are right"))
+});
 
 /// The type of a plain text.
 pub(super) fn plain(text: &str) -> Tag {
@@ -56,208 +66,67 @@ pub(super) fn plain(text: &str) -> Tag {
         | "False" | "FALSE" | "on" | "On" | "ON" | "off" | "Off" | "OFF" => return Tag::Bool,
         _ => {}
     }
-    let number = text
-        .bytes()
-        .next()
-        .is_some_and(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.'));
-    if !number {
-        Tag::Str
-    } else if is_float(text) {
+    if !text.starts_with(|char: char| char.is_ascii_digit() || "+-.".contains(char)) {
+        return Tag::Str;
+    }
+    let [float, int, time] = &*PATTERNS;
+    let is = |pattern: &Expression| pattern.begins(text) == Ok(true);
+    if is(float) {
         Tag::Float
-    } else if is_int(text) {
+    // one that is too long to search is refused by its length
+    } else if int.begins(text) != Ok(false) {
         Tag::Int
-    } else if is_timestamp(text) {
+    // a date alone has all its digits
+    } else if is(time) && (text.len() == 10 || text.contains(':')) {
         Tag::Timestamp
     } else {
         Tag::Str
     }
 }
 
-fn unsigned(text: &str) -> &str {
-    text.strip_prefix(['+', '-']).unwrap_or(text)
-}
-
-fn all(text: &str, wanted: impl Fn(u8) -> bool) -> bool {
-    text.bytes().all(|byte| byte == b'_' || wanted(byte))
-}
-
-/// A digit, then digits and `_`.
-fn is_digits(text: &str) -> bool {
-    text.bytes()
-        .next()
-        .is_some_and(|byte| byte.is_ascii_digit())
-        && all(text, |byte| byte.is_ascii_digit())
-}
-
-/// One or more times `:` and a number below 60.
-fn is_sixties<'t>(parts: impl Iterator<Item = &'t str>) -> bool {
-    let mut count = 0;
-    for part in parts {
-        let good = match part.as_bytes() {
-            [digit] => digit.is_ascii_digit(),
-            [ten, digit] => (b'0'..=b'5').contains(ten) && digit.is_ascii_digit(),
-            _ => false,
-        };
-        if !good {
-            return false;
-        }
-        count += 1;
-    }
-    count > 0
-}
-
-fn is_float(text: &str) -> bool {
-    // these forms have no sign
-    if matches!(text, ".nan" | ".NaN" | ".NAN") {
-        return true;
-    }
-    let digits = unsigned(text);
-    if matches!(digits, ".inf" | ".Inf" | ".INF") {
-        return true;
-    }
-    if let Some((whole, sixties)) = digits.split_once(':') {
-        return sixties.split_once('.').is_some_and(|(sixties, fraction)| {
-            is_digits(whole)
-                && is_sixties(sixties.split(':'))
-                && all(fraction, |byte| byte.is_ascii_digit())
-        });
-    }
-    let (mantissa, exponent) = match digits.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-        None => (digits, None),
-    };
-    // `1e3` is a text: PyYAML's pattern demands a sign in the exponent and a dot in the mantissa
-    let exponent_fits = exponent.is_none_or(|exponent| {
-        exponent.strip_prefix(['+', '-']).is_some_and(|digits| {
-            !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
-        })
-    });
-    let Some((whole, fraction)) = mantissa.split_once('.') else {
-        return false;
-    };
-    exponent_fits
-        && if whole.is_empty() {
-            digits.len() == text.len() && is_digits(fraction)
-        } else {
-            is_digits(whole) && all(fraction, |byte| byte.is_ascii_digit())
-        }
-}
-
-fn is_int(text: &str) -> bool {
-    let digits = unsigned(text);
-    if let Some(digits) = digits.strip_prefix("0b") {
-        return !digits.is_empty() && all(digits, |byte| matches!(byte, b'0' | b'1'));
-    }
-    if let Some(digits) = digits.strip_prefix("0x") {
-        return !digits.is_empty() && all(digits, |byte| byte.is_ascii_hexdigit());
-    }
-    if let Some(rest) = digits.strip_prefix('0') {
-        return all(rest, |byte| matches!(byte, b'0'..=b'7'));
-    }
-    match digits.split_once(':') {
-        Some((whole, sixties)) => is_digits(whole) && is_sixties(sixties.split(':')),
-        None => is_digits(digits),
-    }
-}
-
-fn is_timestamp(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let short_date = bytes.len() == 10
-        && bytes.iter().enumerate().all(|(index, byte)| match index {
-            4 | 7 => *byte == b'-',
-            _ => byte.is_ascii_digit(),
-        });
-    short_date || time(text).is_some_and(|time| time.clock.is_some())
-}
-
-/// The parts of a timestamp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Time<'t> {
-    /// Year, month, day.
-    pub(super) date: [u32; 3],
-    pub(super) clock: Option<TimeOfDay<'t>>,
-}
-
-/// The time of day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TimeOfDay<'t> {
-    /// Hour, minute, second.
-    pub(super) time: [u32; 3],
-    pub(super) fraction: &'t str,
-    /// The offset: whether it is west of Greenwich, hours, minutes.
-    pub(super) zone: Option<(bool, u32, u32)>,
-}
-
-/// Splits a timestamp; whether the date exists is not checked here.
-pub(super) fn time(text: &str) -> Option<Time<'_>> {
-    let mut rest = text;
-    let year = digits(&mut rest, 4, 4)?;
-    let month = rest.strip_prefix('-').and_then(|after| {
-        rest = after;
-        digits(&mut rest, 1, 2)
-    })?;
-    rest = rest.strip_prefix('-')?;
-    let day = digits(&mut rest, 1, 2)?;
-    let date = [year, month, day];
-    if rest.is_empty() {
-        return Some(Time { date, clock: None });
-    }
-    let blanks = rest.trim_start_matches([' ', '\t']);
-    rest = match rest.strip_prefix(['T', 't']) {
-        Some(after) => after,
-        None if blanks.len() < rest.len() => blanks,
-        None => return None,
-    };
-    let hour = digits(&mut rest, 1, 2)?;
-    rest = rest.strip_prefix(':')?;
-    let minute = digits(&mut rest, 2, 2)?;
-    rest = rest.strip_prefix(':')?;
-    let second = digits(&mut rest, 2, 2)?;
-    let mut fraction = "";
-    if let Some(after) = rest.strip_prefix('.') {
-        let end = after.bytes().take_while(u8::is_ascii_digit).count();
-        (fraction, rest) = after.split_at(end);
-    }
-    let mut zone = None;
-    if !rest.is_empty() {
-        rest = rest.trim_start_matches([' ', '\t']);
-        let west = rest.starts_with('-');
-        if rest == "Z" {
-            zone = Some((false, 0, 0));
-            rest = "";
-        } else {
-            rest = rest.strip_prefix(['+', '-'])?;
-            let hours = digits(&mut rest, 1, 2)?;
-            let minutes = match rest.strip_prefix(':') {
-                Some(after) => {
-                    rest = after;
-                    digits(&mut rest, 2, 2)?
-                }
-                None => 0,
-            };
-            zone = Some((west, hours, minutes));
-        }
-    }
-    let clock = Some(TimeOfDay {
-        time: [hour, minute, second],
-        fraction,
-        zone,
-    });
-    rest.is_empty().then_some(Time { date, clock })
-}
-
-fn digits(text: &mut &str, least: usize, most: usize) -> Option<u32> {
-    let length = text
-        .bytes()
-        .take(most)
-        .take_while(u8::is_ascii_digit)
-        .count();
-    if length < least {
+/// A time as Python's `isoformat()` writes it; none if the date or the time does not exist.
+pub(super) fn iso(text: &str) -> Option<String> {
+    let [_, _, pattern] = &*PATTERNS;
+    let found = pattern.find(text).ok()??;
+    if found.range().start != 0 {
         return None;
     }
-    let (digits, rest) = text.split_at(length);
-    *text = rest;
-    digits.parse().ok()
+    let part = |number| found.group(number).map(|range| &text[range]);
+    let number = |group| part(group).map_or(Some(0), |digits| digits.parse::<u32>().ok());
+    let (year, month, day) = (number(1)?, number(2)?, number(3)?);
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let days = match month {
+        2 => 28 + u32::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    if year == 0 || !(1..=days).contains(&day) {
+        return None;
+    }
+    let mut iso = format!("{year:04}-{month:02}-{day:02}");
+    if part(4).is_none() {
+        return Some(iso);
+    }
+    let (hour, minute, second) = (number(4)?, number(5)?, number(6)?);
+    let offset = number(9)? * 60 + number(10)?;
+    if hour > 23 || minute > 59 || second > 59 || offset >= 24 * 60 {
+        return None;
+    }
+    iso += &format!("T{hour:02}:{minute:02}:{second:02}");
+    let micros = format!("{:0<6.6}", part(7).unwrap_or_default());
+    if micros != "000000" {
+        iso += &format!(".{micros}");
+    }
+    if part(8).is_some() || text.ends_with('Z') {
+        let sign = if part(8) == Some("-") && offset > 0 {
+            '-'
+        } else {
+            '+'
+        };
+        iso += &format!("{sign}{:02}:{:02}", offset / 60, offset % 60);
+    }
+    Some(iso)
 }
 
 #[cfg(test)]

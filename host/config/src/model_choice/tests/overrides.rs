@@ -72,7 +72,7 @@ fn a_model_class_chooses_provider_and_api() {
         assert_eq!(choice.prefix, prefix, "{class}");
         assert_eq!(choice.adapter, adapter, "{class}");
         assert_eq!(choice.model, name, "{class}");
-        assert_eq!(choice.api.as_deref(), api, "{class}");
+        assert_eq!(choice.api, api, "{class}");
     }
 }
 
