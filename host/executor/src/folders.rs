@@ -269,6 +269,29 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn what_a_killed_script_of_git_has_left_is_removed() {
+        use std::io::BufRead as _;
+        let (parent, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut script = mswea_git::shell(&format!(
+            "git init -q . && {}echo ready; sleep 5 & wait",
+            mswea_git::entered("")
+        ));
+        script.current_dir(work.path()).env("TMPDIR", parent.path());
+        let mut script = script.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let output = script.stdout.take().unwrap();
+        io::BufReader::new(output).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        assert_eq!(leftovers(parent.path(), None, false), []);
+        script.kill().unwrap();
+        script.wait().unwrap();
+        let found = leftovers(parent.path(), None, false);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].fate, Fate::Removed);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
     fn only_folders_of_dead_hosts_are_left_over() {
         let parent = tempfile::tempdir().unwrap();
         let at = |name: &str| parent.path().join(name);

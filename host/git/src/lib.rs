@@ -24,10 +24,13 @@ const CHANGES: &str = include_str!("changes.sh");
 /// Begins the lines with a script's answers.
 const SIGN: &str = "@mswea ";
 
-/// A scratch folder that is removed at the end. Those of scripts that were killed are removed after an hour.
+/// A scratch folder that is removed at the end. The file beside it names the script as its owner, as those of the host's own
+/// temporary folders do, so that the next start or `gc` on this machine removes what a killed script has left. Where no host
+/// runs, the next script does so after an hour.
 const SCRATCH: &str = r#"s=$(mktemp -d "${TMPDIR:-/tmp}/mswea-patch.XXXXXX") || { printf '@mswea note no folder can be made in `%s`, so nothing is saved\n@mswea patch\n' "${TMPDIR:-/tmp}"; exit 0; }
-find "${TMPDIR:-/tmp}/" -maxdepth 1 -name 'mswea-patch.??????' -user "$(id -u)" -mmin +60 -exec rm -rf {} + 2>/dev/null
-trap 'rm -rf "$s"' EXIT
+find "${TMPDIR:-/tmp}/" -maxdepth 1 -name 'mswea-patch.??????*' -user "$(id -u)" -mmin +60 -exec rm -rf {} + 2>/dev/null
+trap 'rm -rf "$s" "$s.owner"' EXIT
+(set -C; printf %s "$(uname -n)/$(cat /etc/machine-id)/$(cat /proc/sys/kernel/random/boot_id)/$(readlink /proc/self/ns/pid | tr -dc 0-9)/$$/$(sed 's/.*) //' /proc/$$/stat | cut -d ' ' -f 20)" >"$s.owner") 2>/dev/null
 : >"$s/notes"; : >"$s/patch"; : >"$s/bases"; : >"$s/seen"; : >"$s/files"
 "#;
 
