@@ -11,7 +11,7 @@ use std::time::Duration;
 use scripted_server::{Scenario, Server};
 use serde_json::{Value, json};
 
-use crate::host::Host;
+use crate::host::{Host, nobody};
 use crate::readers::on_a_small_disk;
 use crate::run::Run;
 
@@ -197,10 +197,7 @@ fn a_data_set_is_fetched_once_and_used_without_the_hub() {
     let offline = Host::after(&run).env("HF_HUB_OFFLINE", "1");
     let run = swebench(offline, &server, &hub.url, &[]).expect(0);
     assert_eq!(hub.asked(), [""; 0]);
-    let gone = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let gone = nobody();
     let run = swebench(Host::after(&run), &server, &format!("http://{gone}"), &[]).expect(0);
     let run = run.says(&[
         "can't be reached",
@@ -256,10 +253,7 @@ fn a_batch_takes_a_data_set_too() {
 #[test]
 fn what_the_hub_refuses_is_said() {
     let server = model();
-    let gone = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let gone = nobody();
     let forbidden = FakeHub::start(Trouble::Forbidden);
     let wrong = FakeHub::start(Trouble::WrongFile);
     let sha = FakeHub::start(Trouble::Sha);

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
@@ -30,6 +31,16 @@ use crate::processes;
 use crate::run::{Run, journal, shown};
 use crate::watchdog::WatchedGroup;
 pub use rustix::process::Signal;
+
+/// An address at which nobody listens until this process ends: the port is that of a connection's own end, so no other
+/// process gets it.
+pub fn nobody() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let held = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let address = held.local_addr().unwrap();
+    std::mem::forget((listener, held));
+    address
+}
 
 /// The default time limit of a run.
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,12 +1,11 @@
 //! How long the host waits for a server that restarts, that is slow, or that sends broken answers for a
 //! while.
 
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use scripted_server::{Fault, Turn};
 
-use crate::host::Host;
+use crate::host::{self, Host};
 use crate::story::turns;
 
 /// Makes the waits before retries a hundred times shorter.
@@ -14,8 +13,7 @@ const QUICKLY: [&str; 2] = ["-c", "model.retry_wait=0.01"];
 
 /// An address without a server.
 fn nobody() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}/v1", listener.local_addr().unwrap())
+    format!("http://{}/v1", host::nobody())
 }
 
 #[test]

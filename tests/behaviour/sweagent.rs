@@ -10,7 +10,7 @@ use std::thread;
 use scripted_server::{Scenario, Server, Turn};
 use serde_json::{Value, json};
 
-use crate::host::Host;
+use crate::host::{Host, nobody};
 
 /// A repository with one file, below the host's folder.
 pub(crate) fn repository(host: &Host) -> PathBuf {
@@ -258,10 +258,7 @@ fn what_is_wrong_is_named_before_a_run_begins() {
 
 #[test]
 fn a_retry_names_a_key_of_this_command() {
-    let free = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let free = nobody();
     let server = server(&[("submit", json!({}))]);
     let address = format!("--agent.model.api_base=http://{free}/v1");
     let more = [
@@ -493,6 +490,40 @@ fn a_batch_leaves_the_files_of_swe_agent_and_goes_on() {
     let words = "`--instances.filter` (`nothing`) has to match";
     assert!(refused.stderr.contains(words), "{}", refused.stderr);
     assert_eq!(server.served(), 10);
+}
+
+/// SWE-agent writes `preds.json` at the end only.
+#[test]
+fn what_swe_agent_has_begun_is_gone_on_with() {
+    for begun in ["run_batch.config.yaml", "run_batch.log", "notes.txt"] {
+        let server = server(&[("submit", json!({}))]);
+        let ended = json!({"trajectory": [], "history": [], "info": {"exit_status": "submitted"}});
+        let lines = ["done", "open"]
+            .map(|id| json!({"instance_id": id, "problem_statement": "fix it"}).to_string());
+        let host = Host::new()
+            .file("mine.yaml", CONFIG.replace("({{points}} points)", ""))
+            .file("tasks.jsonl", lines.join("\n"))
+            .file(&format!("out/{begun}"), "{}")
+            .file("out/done/done.traj", ended.to_string());
+        let of_agent = |word: &String| !word.starts_with("--problem") && !word.starts_with("--env");
+        let more = [
+            "--instances.path=tasks.jsonl",
+            "--instances.deployment.type=local",
+            "--output_dir=out",
+        ];
+        let words = ["sweagent", "run-batch"].map(str::to_owned).into_iter();
+        let words = words.chain(run(&server, &more).into_iter().skip(2).filter(of_agent));
+        let done = host.env("SOME_KEY", "k").args(words).run();
+        if begun == "notes.txt" {
+            done.says(&["is not the directory of a batch"]);
+            continue;
+        }
+        let done = done.expect(0);
+        assert_eq!(server.served(), 1, "{done}");
+        assert!(done.dir.join("out/open/open.traj").exists());
+        let kept = read(&done.dir.join("out/done/done.traj"));
+        assert_eq!(kept["history"], json!([]));
+    }
 }
 
 #[test]

@@ -19,10 +19,11 @@ const ATTEMPTS: u32 = 25;
 /// by mistake.
 pub(crate) fn check_kind(path: &Path) -> Result<(), BatchError> {
     let ours = ["batch.json", "manifest.jsonl", LOCK];
-    // mini-swe-agent may have been stopped before its first result.
+    // mini-swe-agent and SWE-agent may have been stopped before their first result.
     let is_ours = ours
         .into_iter()
         .chain(["preds.json", "minisweagent.log"])
+        .chain(["run_batch.config.yaml", "run_batch.log"])
         .any(|name| path.join(name).exists());
     if is_ours {
         return Ok(());
