@@ -18,6 +18,13 @@ fn change(start: usize, texts: &[&str]) -> Change {
     }
 }
 
+/// Waits for something that another part of the test does.
+async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 fn texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
@@ -56,33 +63,26 @@ async fn a_reply_streams_in_pieces() {
 #[tokio::test]
 async fn a_complete_reply_ends_the_reading() {
     const HEAD: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-    // What is sent when, the reply, and between how many seconds it comes.
+    // What is sent when, the beginning of the reply, and after how many seconds it comes at the earliest. It comes before
+    // the server's last piece; one without a pause comes before the end of the pause of the others.
     type Pieces = Vec<(u64, &'static str)>;
-    let table: Vec<(Pieces, &str, u64, u64)> = vec![
+    let alive = (1500, "1\r\n:\r\n");
+    let table: Vec<(Pieces, &str, u64)> = vec![
         (
             vec![(0, HEAD), (0, "6\r\na<end>\r\n"), (9000, "")],
             "a<end>",
             0,
-            2,
         ),
         (
-            vec![(0, HEAD), (0, "b\r\na<finished>\r\n"), (9000, "")],
+            vec![(0, HEAD), (0, "b\r\na<finished>\r\n"), (30_000, "")],
             "a<finished>",
             3,
-            6,
         ),
         // Token counts may follow; what only keeps the connection alive does not prolong the wait.
         (
-            vec![
-                (0, HEAD),
-                (0, "b\r\na<finished>\r\n"),
-                (1500, "1\r\n:\r\n"),
-                (1000, "1\r\n:\r\n"),
-                (9000, ""),
-            ],
-            "a<finished>::",
+            [&[(0, HEAD), (0, "b\r\na<finished>\r\n")], &[alive; 20][..]].concat(),
+            "a<finished>:",
             3,
-            5,
         ),
         (
             vec![
@@ -93,7 +93,6 @@ async fn a_complete_reply_ends_the_reading() {
             ],
             "a<finished>:",
             0,
-            2,
         ),
         // A server that goes on after an end may do so again.
         (
@@ -102,41 +101,37 @@ async fn a_complete_reply_ends_the_reading() {
                 (0, "b\r\na<finished>\r\n"),
                 (50, "1\r\nb\r\n"),
                 (3500, "6\r\nc<end>\r\n"),
-                (9000, ""),
+                (30_000, ""),
             ],
             "a<finished>bc<end>",
             3,
-            6,
         ),
         (
             vec![
                 (0, HEAD),
                 (0, "12\r\na<likely-finished>\r\n"),
                 (4000, "6\r\nb<end>\r\n"),
-                (9000, ""),
+                (30_000, ""),
             ],
             "a<likely-finished>b<end>",
             4,
-            7,
         ),
         // The connection breaks after the reply.
         (
             vec![(0, HEAD), (0, "b\r\na<finished>\r\n")],
             "a<finished>",
             0,
-            2,
         ),
     ];
-    for (pieces, expected, least, most) in table {
+    for (pieces, expected, least) in table {
         let server = Server::start(vec![Step::Slowly(pieces), Step::Hang]);
         let start = Instant::now();
         let reply = Bench::new().query(&server.url).await.unwrap();
-        assert_eq!(reply.message.text(), expected);
-        let took = start.elapsed().as_secs_f64();
-        assert!(
-            took >= least as f64 && took < most as f64,
-            "{expected}: {took}"
-        );
+        let text = reply.message.text();
+        assert!(text.starts_with(expected), "{expected}: {text}");
+        let took = start.elapsed().as_secs();
+        let most = if least == 0 { 3 } else { 30 };
+        assert!((least..most).contains(&took), "{expected}: {took}");
         assert_eq!(server.requests().len(), 1);
     }
     // An idle time-out after the reply.
@@ -223,12 +218,11 @@ async fn a_dropped_query_leaves_no_half_used_instance() {
     model.query(change(0, &["a"]), &[], &context).await.unwrap();
     bench.log.lock().unwrap().stuck = true;
     let second = change(1, &["b"]);
-    let dropped = model.query(second, &[], &context);
-    assert!(
-        tokio::time::timeout(Duration::from_millis(80), dropped)
-            .await
-            .is_err()
-    );
+    let log = &bench.log;
+    tokio::select! {
+        _ = model.query(second, &[], &context) => panic!("it is stuck"),
+        () = until(|| log.lock().unwrap().queries.len() == 2) => {}
+    }
     bench.log.lock().unwrap().stuck = false;
     model.query(change(2, &["c"]), &[], &context).await.unwrap();
     let log = bench.log.lock().unwrap();
@@ -310,7 +304,7 @@ async fn what_failed_attempts_cost_is_charged_with_the_reply() {
 #[tokio::test]
 async fn what_a_dropped_query_was_billed_is_not_lost() {
     for asks in [false, true] {
-        let late = || response(429, "retry-after: 1\r\n", "billed");
+        let late = || response(429, "retry-after: 3\r\n", "billed");
         let server = Server::start(vec![
             response(500, "", "billed"),
             late(),
@@ -330,8 +324,16 @@ async fn what_a_dropped_query_was_billed_is_not_lost() {
                     model.query(whole, &[], &context).await
                 }
             };
-            let cut = tokio::time::timeout(Duration::from_millis(300), question).await;
-            assert!(cut.is_err(), "it waits");
+            // The second question waits before it is sent.
+            let waits = || {
+                let lines = bench.recorder.lines.lock().unwrap();
+                !taken || lines.iter().any(|line| line.starts_with("retrying 2/"))
+            };
+            tokio::select! {
+                biased;
+                _ = question => panic!("it waits"),
+                () = until(waits) => {}
+            }
             if taken {
                 let billed = Some(usage(200, Some(0.5)));
                 assert_eq!(model.take_unreported_usage(), billed);
@@ -485,8 +487,8 @@ async fn a_journal_that_fails_ends_the_query() {
 async fn a_stop_ends_every_wait_at_once() {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n";
     for (name, step) in [
-        ("head", Step::Slowly(vec![(5000, head)])),
-        ("body", Step::Slowly(vec![(0, head), (5000, "123456789")])),
+        ("head", Step::Slowly(vec![(60_000, head)])),
+        ("body", Step::Slowly(vec![(0, head), (60_000, "123456789")])),
         ("adapter", ok("stuck")),
         ("retry", response(429, "retry-after: 300\r\n", "")),
     ] {
@@ -495,12 +497,17 @@ async fn a_stop_ends_every_wait_at_once() {
         bench.log.lock().unwrap().stuck = name == "adapter";
         let start = Instant::now();
         let stopping = async {
-            tokio::time::sleep(Duration::from_millis(60)).await;
+            until(|| match name {
+                "retry" => !bench.recorder.lines.lock().unwrap().is_empty(),
+                "head" => server.requests().len() == 1,
+                _ => !bench.log.lock().unwrap().heads.is_empty(),
+            })
+            .await;
             bench.source.stop();
         };
         let (error, ()) = tokio::join!(bench.fails(&server.url), stopping);
         assert_eq!(error.class, ModelFailure::Interrupted, "{name}");
-        assert!(start.elapsed() < Duration::from_secs(2), "{name}");
+        assert!(start.elapsed() < Duration::from_secs(50), "{name}");
         assert_eq!(bench.log.lock().unwrap().discards, 1, "{name}");
     }
     let bench = Bench::new();
