@@ -320,3 +320,28 @@ fn ssl_verify_names_the_certificates_to_trust() {
     assert!(!run.stderr.contains("no usable certificate"), "{run}");
     run.says(&["certificate is always checked"]);
 }
+
+#[test]
+fn portkey_gets_the_headers_that_its_own_client_sends() {
+    let compliance = "x-portkey-strict-open-ai-compliance";
+    for (virtual_key, provider) in [(Some("v-0123456789"), None), (None, Some("@openai"))] {
+        let server = turns([]);
+        let mut host = mini("  model_class: portkey\n  provider: '@openai'\n")
+            .args(["-m", "m", "-c", "model.cost_tracking=ignore_errors"])
+            .env("PORTKEY_API_BASE", server.url())
+            .env("PORTKEY_API_KEY", GIVEN);
+        if let Some(key) = virtual_key {
+            host = host.env("PORTKEY_VIRTUAL_KEY", key);
+        }
+        host.run().expect(0);
+        let request = &server.requests()[0];
+        for (name, value) in [
+            ("x-portkey-api-key", Some(GIVEN)),
+            ("x-portkey-virtual-key", virtual_key),
+            ("x-portkey-provider", provider),
+            (compliance, Some("false")),
+        ] {
+            assert_eq!(request.header(name), value, "{name}");
+        }
+    }
+}

@@ -49,6 +49,7 @@ mod limits;
 mod looks;
 mod needs;
 mod odd_replies;
+mod ollama;
 mod pages;
 mod patience;
 mod person;

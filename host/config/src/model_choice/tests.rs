@@ -287,7 +287,7 @@ fn providers_are_reached_as_their_rows_say() {
         "x-portkey-strict-open-ai-compliance".to_owned(),
         "false".to_owned(),
     );
-    assert_eq!(portkey.headers, [compliance.clone()]);
+    assert_eq!(portkey.headers, std::slice::from_ref(&compliance));
     let configs = &["model.model_name=portkey/p", "model.provider=@openai"];
     let named = ("x-portkey-provider".to_owned(), "@openai".to_owned());
     assert_eq!(choose(configs).unwrap().headers, [compliance, named]);

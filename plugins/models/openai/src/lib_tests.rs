@@ -2,8 +2,8 @@
 
 use super::*;
 use mswea_sdk::adapter::{Header, HeaderValue, HttpRequest, Next, Request};
+use mswea_sdk::testing;
 use mswea_sdk::types::{Change, ContentPart, Tool};
-use mswea_sdk::{Adapter as _, testing};
 use mswea_wire::testing::{answer, check_signs, joined, kinds, message, text};
 use serde_json::json;
 

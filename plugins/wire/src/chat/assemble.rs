@@ -2,12 +2,14 @@
 
 mod plain_stream;
 
+use std::collections::BTreeMap;
+
 use mswea_sdk::adapter::Delta;
 use mswea_sdk::http::Event;
 use mswea_sdk::types::Reply;
 use serde_json::{Map, Value, json};
 
-use crate::json::show;
+use crate::json::{show, text};
 
 /// Keys of a delta that hold readable reasoning, in order of preference: servers that send two of
 /// them send the same text twice.
@@ -15,6 +17,9 @@ pub const REASONING_KEYS: [&str; 3] = ["reasoning_content", "reasoning", "reason
 
 /// Lists of reasoning blocks that arrive in pieces.
 const BLOCK_LISTS: [&str; 2] = ["reasoning_details", "thinking_blocks"];
+
+/// Anthropic's blocks as Portkey sends them, whole in a message and in pieces in a stream.
+pub const CONTENT_BLOCKS: &str = "content_blocks";
 
 /// Keys with a complete value in every piece, which is never appended to.
 const WHOLE_KEYS: [&str; 8] = [
@@ -40,6 +45,8 @@ pub struct Assembly {
     calls: Vec<Call>,
     /// Keys of the message other than role, content and tool calls.
     vendor: Map<String, Value>,
+    /// The blocks of [`CONTENT_BLOCKS`].
+    blocks: BTreeMap<u64, Map<String, Value>>,
     /// Keys of the choice other than the message: `logprobs`, vLLM's `token_ids`.
     beside: Map<String, Value>,
     finish_reason: Option<Value>,
@@ -144,6 +151,10 @@ impl crate::Assembly for Assembly {
             let calls: Vec<Value> = calls.map(Call::into_value).collect();
             message.insert("tool_calls".to_owned(), Value::Array(calls));
         }
+        let blocks: Vec<Value> = self.blocks.into_values().filter_map(typed).collect();
+        if !blocks.is_empty() {
+            message.insert(CONTENT_BLOCKS.to_owned(), Value::Array(blocks));
+        }
         for (key, value) in self.vendor {
             message.entry(key).or_insert(value);
         }
@@ -242,6 +253,13 @@ impl Assembly {
                     }
                 }
                 ("tool_calls", _) => {}
+                (CONTENT_BLOCKS, Value::Array(pieces))
+                    if pieces.iter().all(|piece| piece.get("delta").is_some()) =>
+                {
+                    for piece in pieces {
+                        self.take_block(piece, deltas);
+                    }
+                }
                 (name, value) => {
                     if shown == Some(name)
                         && let Some(text) = value.as_str()
@@ -257,6 +275,20 @@ impl Assembly {
     fn take_text(&mut self, text: &str, deltas: &mut Vec<Delta>) {
         show(deltas, "text", text);
         self.content.get_or_insert_default().push_str(text);
+    }
+
+    fn take_block(&mut self, mut piece: Value, deltas: &mut Vec<Delta>) {
+        let index = piece.get("index").and_then(Value::as_u64);
+        let Some(Value::Object(delta)) = piece.get_mut("delta").map(Value::take) else {
+            return;
+        };
+        let block = self.blocks.entry(index.unwrap_or(0)).or_default();
+        for (key, value) in delta {
+            if key == "thinking" {
+                show(deltas, "reasoning", text(Some(&value)));
+            }
+            merge(block, &key, value);
+        }
     }
 
     fn take_call(&mut self, mut piece: Map<String, Value>, deltas: &mut Vec<Delta>) {
@@ -493,6 +525,18 @@ fn merge(map: &mut Map<String, Value>, key: &str, piece: Value) {
             map.insert(key.to_owned(), piece);
         }
     }
+}
+
+/// A block with its type, which its pieces lack; none for a text that is empty, because it would be refused.
+fn typed(mut block: Map<String, Value>) -> Option<Value> {
+    let kind = match &block {
+        block if block.contains_key("thinking") => "thinking",
+        block if block.contains_key("data") => "redacted_thinking",
+        block if text(block.get("text")).is_empty() => return None,
+        _ => "text",
+    };
+    block.entry("type").or_insert(json!(kind));
+    Some(Value::Object(block))
 }
 
 /// Adds a chunk's keys other than the delta: lists are continued, other values replaced.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::Assembly as _;
 use crate::chat::response;
+use mswea_sdk::types::ContentPart;
 
 fn assemble(chunks: &[Value]) -> (Assembly, Vec<Delta>) {
     let take = |name: &str| {
@@ -144,6 +145,49 @@ fn deltas_make_messages() {
         let got = assembly.into_response();
         assert_eq!(got["choices"][0]["message"], expected, "{deltas}");
     }
+}
+
+/// As Portkey's gateway sends the thinking of Claude: without types, and beside calls.
+#[test]
+fn blocks_in_pieces_are_sent_back_whole() {
+    let piece =
+        |index: u64, delta: Value| json!({"content_blocks": [{"index": index, "delta": delta}]});
+    let deltas = json!([
+        piece(0, json!({"thinking": "", "signature": ""})),
+        piece(0, json!({"thinking": "h"})),
+        piece(0, json!({"thinking": "m"})),
+        piece(0, json!({"signature": "s"})),
+        piece(1, json!({"data": "d"})),
+        piece(2, json!({"text": ""})),
+        {"content": "I look", "content_blocks": [{"index": 2, "delta": {"text": "I look"}}]},
+        piece(3, json!({"text": ""})),
+        {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "bash", "arguments": "{}"}}]},
+    ]);
+    let blocks = json!([{"thinking": "hm", "signature": "s", "type": "thinking"},
+        {"data": "d", "type": "redacted_thinking"}, {"text": "I look", "type": "text"}]);
+    let (assembly, shown) = assemble(&chunks_of(&deltas));
+    let reasoning: String = shown
+        .iter()
+        .filter(|delta| delta.kind == "reasoning")
+        .map(|delta| delta.text.as_str())
+        .collect();
+    assert_eq!(reasoning, "hm");
+    let message = json!({"role": "assistant", "content": "I look",
+        "tool_calls": [call("c", "bash", "{}")], "content_blocks": blocks});
+    let response = assembly.into_response();
+    assert_eq!(response["choices"][0]["message"], message);
+    let whole = json!([message]);
+    let (assembly, _) = assemble(&chunks_of(&whole));
+    assert_eq!(
+        assembly.into_response()["choices"][0]["message"]["content_blocks"],
+        blocks
+    );
+    let reply = response::reply(&response, String::new(), 0).unwrap();
+    let is_read =
+        reply.message.content.iter().any(
+            |part| matches!(part, ContentPart::Reasoning(reasoning) if reasoning.text == "hm"),
+        );
+    assert!(is_read, "{reply:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use mswea_sdk::types::{ContentPart, Image, Message, Opaque, Reasoning, Reply, To
 use serde_json::{Map, Value};
 
 use super::FORMAT;
-use super::assemble::{REASONING_KEYS, texts};
+use super::assemble::{CONTENT_BLOCKS, REASONING_KEYS, texts};
 use super::plain::{id_of_call, reason};
 use super::usage::usage;
 use crate::json::object;
@@ -65,6 +65,9 @@ fn message(message: &Map<String, Value>, history_len: usize) -> Message {
             .filter_map(|key| vendor.get(key).and_then(Value::as_str));
         let text = texts.into_iter().find(|text| !text.is_empty());
         text.unwrap_or_default().clone_into(&mut reasoning);
+    }
+    if let (true, Some(blocks)) = (reasoning.is_empty(), vendor.get(CONTENT_BLOCKS)) {
+        reasoning = texts(blocks).1;
     }
     let mut content = Vec::new();
     if !reasoning.is_empty() {

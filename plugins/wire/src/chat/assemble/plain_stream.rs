@@ -62,8 +62,8 @@ impl Assembly {
     /// The reply, as it is in [`crate::Assembly::into_response`]; None if it has anything else than texts and calls.
     pub(super) fn assembled(&self, history_len: usize) -> Option<Reply> {
         let is_plain = |call: &Call| call.vendor.is_empty() && call.named_at.is_empty();
-        if !self.vendor.is_empty() || !self.thinking.is_empty() || !self.calls.iter().all(is_plain)
-        {
+        let has_more = !self.vendor.is_empty() || !self.blocks.is_empty();
+        if has_more || !self.thinking.is_empty() || !self.calls.iter().all(is_plain) {
             return None;
         }
         let calls = self.calls.iter().map(|call| ToolCall {
