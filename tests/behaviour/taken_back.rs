@@ -278,31 +278,14 @@ fn in_a_container() {
 }
 
 #[test]
-fn changes_in_a_repository_of_another_user_are_taken_back() {
-    let server = commands(&["echo one >new"]);
-    let setting = "environment.env.GIT_TEST_ASSUME_DIFFERENT_OWNER=yes";
-    let host = host(&server).args(["-c", setting]);
-    repository(&host.dir());
-    let Some(terminal) = Terminal::start(host, 100, 30) else {
-        return;
-    };
-    play(
-        &terminal,
-        &[("Enter: run this", ""), ("$ echo COMPLETE", "/undo")],
-    );
-    terminal.until("A new\ntake back these changes?");
-    play(&terminal, &[("take back", "")]);
-    terminal.until("taken back; the model is told");
-    assert!(!terminal.root().path().join("work/new").exists());
-    terminal.keys(&["C-c"]);
-    terminal.keys(&["C-c"]);
-    terminal.ends(130);
-}
-
-#[test]
 fn what_can_not_be_taken_back() {
     for (is_repository, arguments, why) in [
         (false, None, "outside of a git work tree"),
+        (
+            true,
+            Some("environment.env.GIT_TEST_ASSUME_DIFFERENT_OWNER=yes"),
+            "belongs to another user",
+        ),
         (
             true,
             Some("environment.environment_class=bubblewrap"),

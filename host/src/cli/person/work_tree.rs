@@ -113,14 +113,14 @@ mv -f "$s/listed.new" "$s/listed" && ln -f "$s/git/index" "$s/seen""#;
     /// The beginning of the scripts: sets `tree`, the tree of the current files, and `head`, the
     /// commit. `early` runs before the work begins, `indexed` when the index is that of the files.
     ///
-    /// Of the user's repository, only its paths are read, so its owner does not matter (git 2.38 or later). Everything else is done in a repository
+    /// Of the user's repository, only its paths are read. Everything else is done in a repository
     /// of this host's own with the same work tree: a filter in the config of the user's repository
     /// is a program, and a conversion would restore other bytes.
     fn begin(&self, early: &str, indexed: &str) -> String {
         format!(
             r#"unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_NAMESPACE GIT_COMMON_DIR
 s={folder} limit=
-g() {{ command $limit git -c 'safe.directory=*' -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.safecrlf=false -c core.splitIndex=false -c core.trustctime=true -c core.checkStat=default -c core.compression=0 -c core.looseCompression=0 -c submodule.recurse=false -c gc.auto=0 "$@"; }}
+g() {{ command $limit git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.safecrlf=false -c core.splitIndex=false -c core.trustctime=true -c core.checkStat=default -c core.compression=0 -c core.looseCompression=0 -c submodule.recurse=false -c gc.auto=0 "$@"; }}
 tell() {{ echo "{SIGN}$*"; }}
 found=$(g rev-parse --show-toplevel --git-path objects --git-path index --git-path info/exclude --revs-only HEAD 2>/dev/null) || {{
   case $(LC_ALL=C g rev-parse --show-toplevel 2>&1) in
