@@ -48,7 +48,7 @@ pub struct Endpoint {
     authorization: (HeaderName, HeaderValue),
     /// Finds the token in what the server says: it may send back what it was sent.
     token: Option<SecretFinder>,
-    /// Whether the token is so short that it may be an ordinary word.
+    /// Whether the token may be an ordinary word: it is short, or has only small letters.
     is_word: bool,
 }
 
@@ -111,7 +111,8 @@ impl Endpoint {
             tls,
             authorization: (AUTHORIZATION, hidden(&token.header())?),
             token: SecretFinder::new([&token.text().to_owned()]),
-            is_word: token.text().len() < SHORTEST_MASKED,
+            is_word: token.text().len() < SHORTEST_MASKED
+                || token.text().bytes().all(|byte| byte.is_ascii_lowercase()),
         })
     }
 
