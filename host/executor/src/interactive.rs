@@ -92,6 +92,10 @@ pub(crate) trait OpensPrograms: Send {
     /// # Errors
     /// The reason why it can't be started.
     async fn start_helper(&mut self, stop: &Stop) -> Result<ProgramHelper, String>;
+    /// An output without the secrets of the place where the programs run.
+    fn masked(&self, output: String) -> String {
+        output
+    }
     /// Kills all processes with this mark, whose helper is gone.
     async fn kill_marked(&mut self, mark: &str);
 }
@@ -331,6 +335,7 @@ impl<T: OpensPrograms> InteractivePrograms for ProgramsOf<'_, T> {
         if let ExpectEnd::Ended(ProgramEnd::Lost(why)) = &mut output.end {
             self.explain(name, why).await?;
         }
+        output.text = self.0.masked(output.text);
         Ok(output)
     }
 
@@ -354,13 +359,14 @@ impl<T: OpensPrograms> InteractivePrograms for ProgramsOf<'_, T> {
             self.explain(name, why).await?;
         }
         let programs = self.0.open_programs();
-        let output = programs
+        let mut output = programs
             .get(name)?
             .connection
             .take(u64::MAX, ExpectEnd::Ended(end));
         if let Some(program) = programs.0.remove(name) {
             program.dismiss().await;
         }
+        output.text = self.0.masked(output.text);
         Ok(output)
     }
 

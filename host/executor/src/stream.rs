@@ -427,7 +427,7 @@ impl<P: HelperPlace> Executor for StreamExecutor<P> {
         }
         let limit = limit_of(command, self.settings.timeout);
         let mut output = self.run(command, limit, stop).await;
-        self.place.mask(&mut output);
+        output.output = self.place.masked(output.output);
         output
     }
 

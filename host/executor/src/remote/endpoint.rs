@@ -10,7 +10,6 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::TokioIo;
-use mswea_core::Output;
 use mswea_files as regular_file;
 use mswea_secrecy::{self as secrecy, SecretFinder};
 use rustls::pki_types::pem::PemObject as _;
@@ -129,10 +128,11 @@ impl Endpoint {
         out
     }
 
-    /// The output of a command without the token.
-    pub(crate) fn mask(&self, output: &mut Output) {
-        if !self.is_word {
-            output.output = self.masked(&output.output);
+    /// An output of a command or a program without the token, unless the token may be an ordinary word.
+    pub(crate) fn output(&self, text: String) -> String {
+        match self.is_word {
+            true => text,
+            false => self.masked(&text),
         }
     }
 
@@ -396,6 +396,14 @@ mod tests {
             ("nothing", "nothing"),
         ] {
             assert_eq!(endpoint.masked(text), expected);
+            assert_eq!(endpoint.output(text.to_owned()), expected);
+        }
+        // An output may be a patch, in which a word has to stay.
+        for word in ["password", "shortly", "onlysmallletters"] {
+            let word = AccessToken::foreign(word).unwrap();
+            let endpoint = Endpoint::new("http://127.0.0.1:1", &word, None).unwrap();
+            let text = "+ password shortly onlysmallletters";
+            assert_eq!(endpoint.output(text.to_owned()), text);
         }
     }
 }

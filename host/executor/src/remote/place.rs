@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mswea_core::{Executor, Output};
+use mswea_core::Executor;
 
 use super::endpoint::Endpoint;
 use super::link::RemoteSession;
@@ -24,8 +24,8 @@ impl HelperPlace for RemotePlace {
         self.endpoint.url()
     }
 
-    fn mask(&self, output: &mut Output) {
-        self.endpoint.mask(output);
+    fn masked(&self, output: String) -> String {
+        self.endpoint.output(output)
     }
 
     /// The mark is ignored: the server gives each session a mark of its own.

@@ -1,7 +1,6 @@
 //! A place where helpers can be started, and the connection to one of them.
 
 use async_trait::async_trait;
-use mswea_core::Output;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::interactive::HelperGuard;
@@ -19,8 +18,10 @@ pub(crate) trait HelperPlace: Send + Sync {
     type Link: HelperLink;
     /// The name of the place in messages.
     fn name(&self) -> &str;
-    /// Removes the place's own secrets from the output of a command.
-    fn mask(&self, _: &mut Output) {}
+    /// An output of a command or a program without the place's own secrets.
+    fn masked(&self, output: String) -> String {
+        output
+    }
     /// Starts a helper, whose processes get the mark `id`. `is_again`: a helper with this mark was
     /// started before, and its remaining processes are ended first.
     ///

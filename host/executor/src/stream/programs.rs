@@ -40,6 +40,10 @@ impl<P: HelperPlace> OpensPrograms for StreamExecutor<P> {
         })
     }
 
+    fn masked(&self, output: String) -> String {
+        self.place.masked(output)
+    }
+
     async fn kill_marked(&mut self, mark: &str) {
         self.kill_all(&[mark.to_owned()]).await;
     }

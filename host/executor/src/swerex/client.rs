@@ -80,7 +80,7 @@ impl RexClient {
 
     /// The output of a command without the key.
     pub(super) fn mask(&self, output: &mut Output) {
-        self.0.mask(output);
+        output.output = self.0.output(std::mem::take(&mut output.output));
     }
 
     pub(super) fn foreign(&self, answer: impl Into<String>) -> RexError {

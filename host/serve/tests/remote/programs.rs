@@ -53,6 +53,12 @@ async fn programs_stay_open_beside_the_actions() {
     let said = expect(&mut *executor, "sh", "> ").await;
     assert!(said.ends_with(&format!("{here}\na b='c'\n> ")), "{said}");
     assert_eq!(text(&mut *executor, "echo beside").await, "beside\n");
+    // The terminal shows the input, too.
+    let (begin, end) = TOKEN.split_at(9);
+    send(&mut *executor, "sh", &format!("echo {begin}''{end}\n")).await;
+    let said = expect(&mut *executor, "sh", "> ").await;
+    assert!(said.starts_with("[token]"), "{said:?}");
+    assert!(!said.contains(TOKEN), "{said}");
     // An interruption, an end by itself, and one that is wanted.
     let nap = nap();
     send(&mut *executor, "sh", &format!("sleep {nap}\n")).await;
