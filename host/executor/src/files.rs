@@ -286,8 +286,12 @@ fn copy_folder(
             }
             // Sockets, pipes and devices have no content to copy.
             _ => {
-                let folder = fs::read_link(format!("/proc/self/fd/{}", from.as_raw_fd()))?;
-                left_out.add(&folder.join(std::ffi::OsStr::from_bytes(name.to_bytes())));
+                left_out.add_with(|| {
+                    // A path that is too long to be read is left out of the line.
+                    let folder = fs::read_link(format!("/proc/self/fd/{}", from.as_raw_fd()));
+                    let name = std::ffi::OsStr::from_bytes(name.to_bytes());
+                    folder.unwrap_or_default().join(name)
+                });
             }
         }
     }

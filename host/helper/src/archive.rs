@@ -22,13 +22,13 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// Adds a file.
-    pub fn add(&mut self, path: &Path) {
+    /// Adds a file, whose path is asked for if the line will name it.
+    pub fn add_with(&mut self, path: impl FnOnce() -> PathBuf) {
         self.count += 1;
         if self.count <= NAMED {
             let comma = if self.count > 1 { ", " } else { "" };
             // With escapes: the name may be from anywhere.
-            self.names.push_str(&format!("{comma}{path:?}"));
+            self.names.push_str(&format!("{comma}{:?}", path()));
         }
     }
 
@@ -124,7 +124,7 @@ fn append(
         let content = content.chain(io::repeat(0));
         archive.append_data(&mut header, name, content.take(found.len()))?;
     } else {
-        left_out.add(from);
+        left_out.add_with(|| from.to_owned());
     }
     Ok(inside)
 }

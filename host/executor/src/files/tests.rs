@@ -35,6 +35,30 @@ fn files_without_content_are_named() {
 }
 
 #[test]
+fn a_pipe_whose_path_is_too_long_is_left_out() {
+    let root = tempfile::tempdir().unwrap();
+    let from = root.path().join("a");
+    fs::create_dir(&from).unwrap();
+    let mut folder = File::open(&from).unwrap();
+    let name = "x".repeat(250);
+    for _ in 0..20 {
+        rustix::fs::mkdirat(&folder, &name, Mode::from_raw_mode(0o700)).unwrap();
+        let flags = OFlags::DIRECTORY;
+        folder = rustix::fs::openat(&folder, &name, flags, Mode::empty())
+            .unwrap()
+            .into();
+    }
+    rustix::fs::mkfifoat(&folder, "pipe", Mode::from_raw_mode(0o600)).unwrap();
+    let (from, to) = (
+        PlacedPath::here(from),
+        PlacedPath::here(root.path().join("b")),
+    );
+    let wanted = Arc::new(());
+    let left_out = copy_any(&from, &to, &Arc::downgrade(&wanted)).unwrap();
+    assert!(left_out.line().unwrap().ends_with(": \"pipe\""));
+}
+
+#[test]
 fn copies_files_folders_and_links() {
     let root = tempfile::tempdir().unwrap();
     let at = |path: &str| root.path().join(path);
