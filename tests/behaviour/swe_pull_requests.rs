@@ -109,7 +109,7 @@ fn a_login_of_the_remote_is_no_argument_and_no_variable() {
         ("https://me:ses%61me@URL/o/r.git", "", ["me", "sesame"]),
         (
             "https://URL/o/r.git",
-            "some-token",
+            "some-token\n",
             ["x-access-token", "some-token"],
         ),
     ] {
@@ -142,6 +142,8 @@ fn a_login_of_the_remote_is_no_argument_and_no_variable() {
             assert!(filled.contains(&&*line), "{line}: {filled:?}");
         }
         let log = log.join("\n");
+        // The user's helpers still answer for other servers.
+        assert!(!log.contains("-c credential.helper="), "{log}");
         for secret in [
             "ses%61me",
             "sesame",

@@ -46,4 +46,4 @@ pub use recorded_authority::{AskedByRecord, asked_by_record};
 pub use replay::{RecordedRun, recorded};
 pub use translate::{Translated, TranslationInput, translate, translate_model};
 pub use tree::GivenTree;
-pub use web::github_server;
+pub use web::{github_server, github_token};

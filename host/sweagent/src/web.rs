@@ -14,6 +14,12 @@ const LIMIT: usize = 16 << 20;
 /// Looks up a variable of this process.
 pub(crate) type Variable<'v> = &'v dyn Fn(&str) -> Option<String>;
 
+/// The token for GitHub, if there is one. A file from which it was read may have ended with a line end.
+pub fn github_token(variable: Variable<'_>) -> Option<String> {
+    let token = variable(TOKEN)?.trim().to_owned();
+    (!token.is_empty()).then_some(token)
+}
+
 /// A client for this URL: without trusted certificates if TLS is not used.
 pub(crate) fn client(url: &str, variable: Variable<'_>) -> Result<reqwest::Client, String> {
     let tls = match url.starts_with("http:") {
@@ -78,7 +84,7 @@ impl<'v> GithubApi<'v> {
         let base = set(API).unwrap_or_else(|| "https://api.github.com".to_owned());
         Self {
             base: base.trim_end_matches('/').to_owned(),
-            token: set(TOKEN),
+            token: github_token(variable),
             variable,
         }
     }

@@ -14,7 +14,8 @@ use super::push_remote::PushRemote;
 use crate::cli::output::{self, Failure};
 use mswea_secrecy as secrecy;
 use mswea_sweagent::{
-    GivenTree, IssueSource, OpenPullRequest, SweAgentProblem, github_server, pull_request_for,
+    GivenTree, IssueSource, OpenPullRequest, SweAgentProblem, github_server, github_token,
+    pull_request_for,
 };
 
 /// The pull request of a configuration.
@@ -130,7 +131,7 @@ impl PlannedPullRequest {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let git = GitFolder {
             folder: folder.path(),
-            token: variable("GITHUB_TOKEN").filter(|it| !it.is_empty()),
+            token: github_token(&variable),
             remote: &self.remote,
         };
         git.run(&["init", "-q"])?;
@@ -201,7 +202,9 @@ impl GitFolder<'_> {
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_HTTP_LOW_SPEED_LIMIT", "1")
             .env("GIT_HTTP_LOW_SPEED_TIME", "60");
-        let done = match self.remote.login(self.token.as_deref()) {
+        let name = words.first().copied().unwrap_or_default();
+        let login = self.remote.login(self.token.as_deref());
+        let done = match login.filter(|_| ["fetch", "push"].contains(&name)) {
             Some((web, answer)) => with_login(&mut command, web, &answer, words),
             None => command.args(words).output(),
         };
@@ -210,7 +213,6 @@ impl GitFolder<'_> {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&done.stderr);
-        let name = words.first().copied().unwrap_or_default();
         // The user's settings may put a login into the URL, which is in git's error messages.
         let said = mswea_config::redacted(&said.trim().into());
         let said = said.as_str().unwrap_or_default();
@@ -218,8 +220,8 @@ impl GitFolder<'_> {
     }
 }
 
-/// Runs git with a login for one server. It is in a pipe, which the first credential helper empties: other users can
-/// see arguments, and other processes of this user variables.
+/// Runs git with a login for one server, in place of what the user's credential helpers know about it. It is in a pipe:
+/// other users can see arguments. Processes of this user can read it, as they could a variable, until git has.
 fn with_login(
     command: &mut Command,
     web: &str,
@@ -230,7 +232,9 @@ fn with_login(
     std::fs::File::from(to).write_all(answer.as_bytes())?;
     let number = login.as_raw_fd();
     command
-        .args(["-c", "credential.helper=", "-c"])
+        .arg("-c")
+        .arg(format!("credential.{web}.helper="))
+        .arg("-c")
         .arg(format!(
             "credential.{web}.helper=!f() {{ cat /proc/self/fd/{number}; }}; f"
         ))
