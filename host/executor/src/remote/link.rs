@@ -275,13 +275,11 @@ impl SharedLink {
             let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
             *lost = Some(LostSession {
                 fault,
-                has_begun: match (
-                    is_answered || pending.is_empty() && !is_unread,
-                    may_have_arrived,
-                ) {
-                    (true, _) => Some(true),
-                    (false, true) => None,
-                    (false, false) => Some(false),
+                has_begun: match may_have_arrived {
+                    _ if is_answered => Some(true),
+                    false => Some(false),
+                    true if pending.is_empty() && !is_unread => Some(true),
+                    true => None,
                 },
                 is_marked: marked != u64::MAX,
                 keep: self.keep,
