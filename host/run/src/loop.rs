@@ -31,7 +31,7 @@ impl Agent {
     }
 
     /// What the next need depends on besides the state.
-    fn outside(&self) -> Outside {
+    pub(crate) fn outside(&self) -> Outside {
         let person = &self.parts.person;
         Outside {
             mode: person.mode(),

@@ -16,6 +16,10 @@ use mswea_core::{
 impl Agent {
     pub(crate) async fn query(&mut self) -> Result<(), End> {
         self.do_errands().await;
+        if self.outside().has_message {
+            // Written during an errand: the model gets it before this query.
+            return Ok(());
+        }
         let (step, cost, tokens) = {
             let state = self.recorder.state();
             let account = &state.account;

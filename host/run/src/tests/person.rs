@@ -2,7 +2,7 @@
 
 use super::boundaries::{position, resumed};
 use super::*;
-use mswea_core::PersonMode;
+use mswea_core::{Errand, PersonMode};
 
 /// Gives these answers in order, and stores the questions.
 #[derive(Default)]
@@ -104,6 +104,56 @@ async fn a_person_is_asked_and_what_is_answered_is_recorded() {
     )
     .await;
     assert!(ran.commands.contains(&"ask".to_owned()));
+}
+
+/// Writes to the model while an errand runs.
+#[derive(Default)]
+struct Writing {
+    has_written: Arc<Mutex<bool>>,
+    is_done: Mutex<bool>,
+}
+
+#[async_trait]
+impl Person for Writing {
+    fn is_present(&self) -> bool {
+        true
+    }
+
+    fn has_message(&self) -> bool {
+        *self.has_written.lock().unwrap()
+    }
+
+    fn said(&self) -> Option<String> {
+        std::mem::take(&mut *self.has_written.lock().unwrap()).then(|| "wait".into())
+    }
+
+    async fn errand(&self) -> Errand {
+        if std::mem::replace(&mut *self.is_done.lock().unwrap(), true) {
+            return std::future::pending().await;
+        }
+        let written = self.has_written.clone();
+        Errand {
+            script: "errand".into(),
+            done: Box::new(move |_| *written.lock().unwrap() = true),
+        }
+    }
+
+    async fn answer(&self, _: &Question) -> Option<Answer> {
+        Some(Answer::Yes)
+    }
+}
+
+#[tokio::test]
+async fn what_is_written_during_an_errand_comes_before_the_query() {
+    let ran = run_changed(&["calls:submit x"], RunLimits::default(), |parts| {
+        parts.person = Arc::new(Writing::default());
+    });
+    let ran = ran.await;
+    assert_eq!(
+        shape(&ran.ended.state.messages)[..2],
+        ["user wait", "assistant"]
+    );
+    assert_eq!(ran.ended.end, End::Submitted);
 }
 
 /// The messages behind the first two, shortened: `role text`.
