@@ -12,6 +12,9 @@ use super::proxy::Proxy;
 use super::settings::{Limit, RequestSettings};
 use mswea_core::{ErrorClass, ModelError, ModelFailure};
 
+/// How many letters of a cause an error shows.
+const MOST_SHOWN: usize = 200;
+
 /// A request that led to no complete response.
 #[derive(Debug)]
 pub(super) struct RequestFault {
@@ -189,8 +192,10 @@ pub(super) fn on_send(
             ),
         );
     }
-    // The words of h2, which say whether the stream or the connection ended, and the server's reason.
-    let begun = match cause.contains("refused stream") {
+    // The words of h2, which say whether the stream or the connection ended, and the server's reason. Those about a
+    // connection have a text of the server, too.
+    let is_refused = cause.starts_with("stream error") && cause.contains("refused stream");
+    let begun = match is_refused {
         true => "it has not begun to work on it",
         false => "it may have begun to work on it",
     };
@@ -398,6 +403,7 @@ fn chain(error: &reqwest::Error) -> String {
     out
 }
 
+/// The first [`MOST_SHOWN`] letters of the innermost cause, which may hold a text of the server.
 fn root_cause(error: &reqwest::Error) -> String {
     let mut cause = None;
     let mut next = error.source();
@@ -405,7 +411,11 @@ fn root_cause(error: &reqwest::Error) -> String {
         cause = Some(current);
         next = current.source();
     }
-    cause.map_or_else(|| "unknown cause".to_owned(), ToString::to_string)
+    let text = cause.map_or_else(|| "unknown cause".to_owned(), ToString::to_string);
+    match text.char_indices().nth(MOST_SHOWN) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
 }
 
 /// Scheme, host and port: the part of a URL that messages show. Path and query may hold keys.

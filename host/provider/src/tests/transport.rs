@@ -98,6 +98,20 @@ async fn an_http2_stream_that_ends_says_how_and_whether_it_may_have_begun() {
             ["excessive load", "slow down", begun],
         ),
         (vec![reset(7)], ["stream error", "refused", "has not begun"]),
+        // A text of the server decides nothing.
+        (
+            vec![frame(7, 0, 0, b"\0\0\0\0\0\0\0\x0brefused stream")],
+            ["excessive load", "refused stream", begun],
+        ),
+        (
+            vec![frame(
+                7,
+                0,
+                0,
+                &[b"\0\0\0\0\0\0\0\x0b".as_slice(), &[b'a'; 240]].concat(),
+            )],
+            ["excessive load", "aaa...)", begun],
+        ),
         (
             vec![head, frame(0, 0, 1, b"a"), reset(2)],
             ["in the middle of the response", "stream error", "internal"],
