@@ -110,7 +110,7 @@ fn servers_that_fail() {
             fault(Fault::Cut),
             "APIConnectionError",
             2,
-            &["lost in the middle", "check the network"],
+            &["broke off in the middle", "check the network"],
         ),
         (
             "no end",

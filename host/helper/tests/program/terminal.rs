@@ -25,6 +25,10 @@ const TERMINAL: ActionInput = ActionInput::Terminal(TerminalSize {
     columns: 80,
 });
 
+/// Sleeps in Python. A signal that comes between Python's check for signals and the start of a sleep is handled
+/// after that sleep; so none is long.
+const NAPS: &str = "[time.sleep(0.02) for _ in range(3000)]";
+
 #[test]
 fn commands_of_a_shell_with_a_terminal() {
     let mut client = with_terminal();
@@ -151,24 +155,29 @@ fn a_command_is_answered_interrupted_and_resized() {
     assert_eq!(client.end(id), (b"7 30\n".to_vec(), End::by_itself(0)));
 
     // A signal ends what runs in the foreground, and the command goes on as at a keyboard.
+    let nap = nap();
     for (command, number, output, status) in [
         (
-            "echo ready; sleep 60; echo \"then $?\"",
+            format!("echo ready; sleep {nap}; echo \"then $?\""),
             libc::SIGTERM,
             "Terminated\nthen 143\n",
             0,
         ),
-        ("echo ready; sleep 60", libc::SIGINT, "", 130),
+        (format!("echo ready; sleep {nap}"), libc::SIGINT, "", 130),
         (
-            "python3 -c \"import time\ntry: print('ready', flush=True); time.sleep(60)\nexcept KeyboardInterrupt: print('caught')\"",
+            format!(
+                "python3 -c \"import time\ntry: print('ready', flush=True); {NAPS}\nexcept KeyboardInterrupt: print('caught')\""
+            ),
             libc::SIGINT,
             "caught\n",
             0,
         ),
     ] {
-        let id = client.ask(command);
+        let id = client.ask(&command);
         client.expect(id, "ready\n");
-        sleep(Duration::from_millis(50));
+        if !command.contains("python3") {
+            wait_for("program in the foreground", || living(&nap) == 1);
+        }
         client.request(&HelperRequest::Signal { id, number });
         let (found, end) = client.end(id);
         assert_eq!(
@@ -306,7 +315,10 @@ fn programs_are_interrupted_and_end_with_their_helper() {
         let mut client = Client::new();
         let id = open(&mut client, &["python3", "-q", "-i"], input);
         client.expect(id, ">>> ");
-        client.write(id, b"import time; print('now'); time.sleep(60)\n");
+        client.write(
+            id,
+            format!("import time; print('now'); {NAPS}\n").as_bytes(),
+        );
         client.expect(id, "now\n");
         client.request(&HelperRequest::Signal {
             id,
