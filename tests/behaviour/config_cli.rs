@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -332,8 +331,6 @@ fn a_shipped_copy_compiles_nothing() {
     Host::new()
         .arg("ship")
         .arg(&copy)
-        // All plugins are compiled, by a debug build.
-        .timeout(Duration::from_secs(300))
         .run()
         .expect(0)
         .says(&["wrote", "MB"]);

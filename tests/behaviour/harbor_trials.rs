@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use scripted_server::{Fault, Server, Turn, Usage};
 use serde_json::{Value, json};
@@ -78,7 +77,6 @@ fn trial(server: &Server, agent: &str, seconds: u32, arguments: &[&str]) -> Tria
             "PLAIN_DOCKER_OPTIONS",
             format!("{} --label '{label}'", libraries()),
         )
-        .timeout(Duration::from_secs(120))
         .run()
         .expect(0);
     let left = Command::new("docker")

@@ -240,7 +240,6 @@ fn while_a_large_folder_of_its_own_is_removed() {
         .task("x")
         .args(["--environment-class", "bubblewrap"])
         .args(["-c", "environment.timeout=120"])
-        .timeout(Duration::from_secs(180))
         .spawn();
     let mut running = running;
     running.until("the second query", |_| server.served() == 2);

@@ -264,7 +264,6 @@ fn a_pipe_in_place_of_the_trajectory_is_not_waited_for() {
         let run = Host::new()
             .server(&server)
             .task("x")
-            .timeout(Duration::from_secs(30))
             .run()
             .expect(0);
         assert_eq!(run.exit_status(), "Submitted");

@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::needs::Need;
 use crate::run::journal;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The beginnings of what is shown while a question is open.
 const HINTS: [&str; 11] = [

@@ -384,6 +384,7 @@ pub(super) const SESSIONS: &[Session] = &[
             Line("echo the shell has the terminal"),
             Screen("in the background", "\nthe shell has the terminal"),
             Line("fg"),
+            Until("fg\nsh ../host.sh"),
             Touch("go"),
             Answer("wants to finish", ""),
             Until("Submitted"),
