@@ -1,7 +1,7 @@
 //! A panic of the host, in any thread, ends the program. The recorded events of the run are not
 //! lost.
 //!
-//! This program, whose release does not unwind (see `ARCHITECTURE.md`, *Building*), runs no
+//! This program, whose release does not unwind (see `docs/decisions/building.md`), runs no
 //! destructor after a panic, in any profile: the hook writes the trajectories of the current runs
 //! (`batch run` has many), prints their paths, and ends the process. The guardian ends the processes
 //! of the runs when the host has ended. In a program that unwinds, a panic ends only one run
