@@ -1,11 +1,12 @@
 //! All cargo commands build the dependencies with the same features and the same panic strategy.
-//! Otherwise a command builds wasmtime again, which takes minutes.
+//! Otherwise a command builds wasmtime again, which takes minutes. `cargo test` looks for examples in the
+//! documentation of those crates only that have some.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use super::root;
+use super::{root, rust_files};
 
 /// The dependencies that a command builds, with versions and features.
 fn dependencies(arguments: &[&str]) -> BTreeSet<String> {
@@ -55,4 +56,57 @@ fn benchmarks_use_what_a_release_build_has_built() {
     let panics = release.lines().any(|line| line.starts_with("panic"));
     assert!(!panics, "`cargo bench` would build every dependency again");
     assert!(!manifest.contains("\n[profile.bench"));
+}
+
+/// Whether the documentation in this source has code that `cargo test` compiles.
+fn has_examples(source: &str) -> bool {
+    let lines = source.lines().map(str::trim_start);
+    let docs = lines.filter_map(|line| line.strip_prefix("///").or(line.strip_prefix("//!")));
+    let mut fences = docs.filter_map(|line| line.trim_start().strip_prefix("```"));
+    let mut found = false;
+    while let Some(language) = fences.next() {
+        found |= language.is_empty() || language.starts_with("rust");
+        fences.next();
+    }
+    found
+}
+
+#[test]
+fn crates_with_examples_have_doctests_and_others_have_none() {
+    let mut manifests = Vec::new();
+    for folder in ["host", "plugins", "sdk/rust", "tests/scripted-server"] {
+        let tracked = Command::new("git")
+            .current_dir(root())
+            .args(["ls-files", folder])
+            .output()
+            .unwrap();
+        let tracked = String::from_utf8(tracked.stdout).unwrap();
+        let names = tracked.lines().filter(|line| line.ends_with("Cargo.toml"));
+        manifests.extend(names.map(|name| root().join(name)));
+    }
+    let mut with = 0;
+    for manifest in &manifests {
+        let source = manifest.with_file_name("src");
+        if !source.join("lib.rs").exists() {
+            continue;
+        }
+        let mut files = Vec::new();
+        rust_files(&source, &mut files);
+        let examples = files
+            .iter()
+            .any(|file| has_examples(&fs::read_to_string(file).unwrap()));
+        let text = fs::read_to_string(manifest).unwrap();
+        assert_eq!(
+            examples,
+            !text.contains("\ndoctest = false\n"),
+            "{}: `doctest = false` in `[lib]` if the documentation has no example, and only then",
+            manifest.display()
+        );
+        with += usize::from(examples);
+    }
+    assert!(with >= 2 && manifests.len() > 40, "{with} of {manifests:?}");
+    assert!(!has_examples("/// ```text\n/// ```\n"));
+    assert!(has_examples(
+        "//! ```text\n//! ```\n    /// ```\n    /// 1;\n    /// ```"
+    ));
 }
