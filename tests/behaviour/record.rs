@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use scripted_server::{Fault, Scenario, Server, Turn};
 
@@ -261,11 +261,7 @@ fn a_killed_run_is_not_taken_for_the_one_before() {
 fn a_pipe_in_place_of_the_trajectory_is_not_waited_for() {
     for what in ["mkfifo", "ln -s /dev/zero", "ln -s /etc/hostname"] {
         let server = commands(&[&format!("rm -f traj.json; {what} traj.json")]);
-        let run = Host::new()
-            .server(&server)
-            .task("x")
-            .run()
-            .expect(0);
+        let run = Host::new().server(&server).task("x").run().expect(0);
         assert_eq!(run.exit_status(), "Submitted");
         let there = fs::symlink_metadata(run.dir.join("traj.json")).unwrap();
         assert!(there.is_file(), "{what}");
