@@ -34,9 +34,6 @@ use super::state::State;
 /// The value of `RunStarted.format` in a journal of this version.
 pub const FORMAT: &str = "mswea-journal-2";
 
-/// The part of that value before the number.
-const FORMAT_NAME: &str = "mswea-journal-";
-
 /// The state that results from the events of a journal.
 pub fn fold<'r>(records: impl IntoIterator<Item = &'r Record>) -> State {
     let mut state = State::default();
