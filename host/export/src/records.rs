@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mswea_core::{Action, Answer, Event, Message, Output, Part, Reply, Usage, View};
-use mswea_run::journal::Record;
+use mswea_record::journal::Record;
 use serde_json::{Value, json};
 
 use crate::conversation::{

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use mswea_core::{Event, Executor};
-use mswea_run::journal::{self, JournalError, Log, Record, Reopened, TornLine, UnknownEvent, fold};
+use mswea_record::journal::{self, JournalError, Log, Record, Reopened, TornLine, UnknownEvent};
+use mswea_run::fold;
 use mswea_run::{RunSettings, State};
 
 use super::files::{RunFiles, trajectory_of};

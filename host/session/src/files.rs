@@ -39,7 +39,7 @@ impl RunFiles {
     }
 
     /// Makes the folders. Returns those that are new, the outer ones first. The files of an earlier
-    /// run with the same name are kept by [`Claim::begin`](mswea_run::journal::Claim::begin),
+    /// run with the same name are kept by [`Claim::begin`](mswea_record::journal::Claim::begin),
     /// because only the journal's lock shows whether that run is still running.
     ///
     /// # Errors
@@ -213,7 +213,7 @@ pub fn runs_folder() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mswea_run::journal::JournalFile;
+    use mswea_record::journal::JournalFile;
 
     #[test]
     fn the_journal_stands_beside_the_trajectory() {

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use mswea_run::journal::JournalError;
-use mswea_run::journal::trajectory::TrajectoryError;
+use mswea_record::journal::JournalError;
+use mswea_record::trajectory::TrajectoryError;
 
 use super::files::RunFiles;
 

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::failures::{is_filtered, timeouts};
-use super::{
-    Confirmation, Ending, PaidReply, Phase, Salvaging, Slot, Stage, State, plausible_cost,
-};
+use super::{Confirmation, PaidReply, Phase, Salvaging, Slot, Stage, State};
 use crate::sampler::SAMPLED;
 use crate::submission::submission;
 use mswea_core::{Action, End, Event, Message, Object, Reply, TOOL_STATE, exit_message};
+use mswea_record::{Ending, plausible_cost};
 
 impl State {
     /// Applies one event, which was recorded at `t` (Unix seconds). What the state keeps of the event is

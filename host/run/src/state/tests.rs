@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use super::*;
-use crate::journal::{MemoryJournal, Record, fold, read_bytes};
-use mswea_core::{Action, End, ErrorClass, Event, Journal};
+use crate::state::fold;
+use mswea_core::{Action, End, ErrorClass, Event, Journal, Usage};
+use mswea_record::journal::{MemoryJournal, Record, read_bytes};
 
 fn records(events: &[Event]) -> Vec<Record> {
     let journal = MemoryJournal::new();

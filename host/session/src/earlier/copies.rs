@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use mswea_core::Event;
-use mswea_run::journal::{glance, is_held};
+use mswea_record::journal::{glance, is_held};
 
 use super::others::with_put_aside;
 use super::{Earlier, EarlierError};

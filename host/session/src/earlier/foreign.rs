@@ -6,8 +6,8 @@ use serde_json::error::Category;
 use serde_json::{Value, json};
 
 use mswea_core::Event;
-use mswea_run::journal::Log;
-use mswea_run::journal::trajectory::{FORMAT, is_trajectory, owner, records_from_trajectory};
+use mswea_record::journal::Log;
+use mswea_record::trajectory::{FORMAT, is_trajectory, owner, records_from_trajectory};
 use mswea_text::read_json;
 
 use super::{Earlier, EarlierError};

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use mswea_core::Event;
 use mswea_executor::{aside, folder_of_handle};
-use mswea_run::journal::{glance, is_held};
+use mswea_record::journal::{glance, is_held};
 
 use super::{Earlier, EarlierError};
 use crate::files::{runs_folder, trajectory_beside};

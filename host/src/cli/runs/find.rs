@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::card::head;
 use mswea_core::Event;
-use mswea_run::journal::{glance, trajectory};
+use mswea_record::journal::glance;
+use mswea_record::trajectory;
 use mswea_session::index;
 use mswea_session::{journal_beside, runs_folder, trajectory_beside};
 
