@@ -158,7 +158,7 @@ impl Replayer {
             | Event::Submitted { .. } => self.if_needed(event).await,
             Event::Action { index, action } => self.action(*index, action, event).await,
             Event::Output { index, output, .. } => self.output(*index, output).await,
-            Event::Observed { messages } => {
+            Event::Observed { messages, .. } => {
                 self.observe(messages.is_empty().then_some(event)).await
             }
             Event::RunEnded { exit_status, .. } => self.end(exit_status, event),

@@ -196,7 +196,7 @@ impl Book {
                     open.observation.push_str(&output.output);
                 }
             }
-            Event::Observed { messages } => {
+            Event::Observed { messages, .. } => {
                 self.close();
                 for message in messages {
                     self.history.push(item(message, "observation"));

@@ -359,6 +359,7 @@ pub(super) fn record_steps(journal: &dyn Journal, steps: RangeInclusive<u32>, si
         message.extra.insert("exception_info".into(), "".into());
         record(Event::Observed {
             messages: vec![message],
+            shown: Vec::new(),
         });
     }
 }

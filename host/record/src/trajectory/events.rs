@@ -351,7 +351,10 @@ impl Events<'_> {
                 timestamp,
             });
         }
-        self.push(Event::Observed { messages: observed });
+        self.push(Event::Observed {
+            messages: observed,
+            shown: Vec::new(),
+        });
         if submission.is_some() {
             self.push(Event::Submitted { submission: None });
         }

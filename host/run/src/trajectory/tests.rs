@@ -54,9 +54,6 @@ pub(super) fn events() -> Vec<Event> {
     };
     let mut seen = Message::new("tool", "<returncode>0</returncode>");
     seen.tool_call_id = Some("c1".into());
-    seen.extra = object(json!({
-        "raw_output": "é\n", "returncode": 0, "timestamp": 3.5, "exception_info": "",
-    }));
     let mut feedback = Message::new("user", "no tool call");
     feedback.extra =
         object(json!({"interrupt_type": "FormatError", "cost": 0.5, "response": null}));
@@ -117,6 +114,7 @@ pub(super) fn events() -> Vec<Event> {
         },
         Event::Observed {
             messages: vec![seen],
+            shown: vec![Some(0)],
         },
         Event::Salvaged {
             output: Output {

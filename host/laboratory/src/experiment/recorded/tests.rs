@@ -134,6 +134,7 @@ fn calls_without_a_command_and_the_submission() {
     let observed = |ids: [&str; 2]| {
         record(Event::Observed {
             messages: ids.map(tool).into(),
+            shown: Vec::new(),
         });
     };
     let output = |index, text: &str| Event::Output {
