@@ -20,8 +20,8 @@ use mswea_record::journal::{self, JournalError, Log, Record, Reopened, TornLine,
 use mswea_run::fold;
 use mswea_run::{RunSettings, State};
 
-use super::files::{RunFiles, trajectory_of};
-use super::index::HeldRunId;
+use mswea_record::index::HeldRunId;
+use mswea_record::{RunFiles, trajectory_of};
 use super::shell;
 pub use error::EarlierError;
 use fork::Fork;

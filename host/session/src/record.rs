@@ -29,8 +29,7 @@ use mswea_run::fold;
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 
 use super::digests::DigestFile;
-use super::files::{RunFiles, runs_folder};
-use super::index;
+use mswea_record::{RunFiles, index, runs_folder};
 use super::record_error::{OutputError, Unwritten};
 use sync::DiskSync;
 use writers::WriterShare;

@@ -5,7 +5,7 @@ use std::io;
 use mswea_record::journal::JournalError;
 use mswea_record::trajectory::TrajectoryError;
 
-use super::files::RunFiles;
+use mswea_record::RunFiles;
 
 /// Why the files of a run can't be written to the given paths.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FlockOperation, StatxFlags, statx};
 use serde::{Deserialize, Serialize};
 
-use crate::state::{made_state_folder, state_folder};
+use mswea_files::{made_state_folder, state_folder};
 use mswea_core::{ExecutorError, Stop};
 
 /// The number of attempts to remove a folder into which another process still writes.

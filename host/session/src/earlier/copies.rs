@@ -9,8 +9,8 @@ use mswea_record::journal::{glance, is_held};
 
 use super::others::with_put_aside;
 use super::{Earlier, EarlierError};
-use crate::files::runs_folder;
-use crate::index::{self, HeldRunId};
+use mswea_record::index::{self, HeldRunId};
+use mswea_record::runs_folder;
 
 impl Earlier {
     /// Checks that the run does not go on, and has not gone on, in another copy of this journal: in one to which

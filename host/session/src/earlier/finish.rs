@@ -12,7 +12,7 @@ use mswea_record::trajectory::{self, TrajectoryError};
 use mswea_run::AgentRules;
 use mswea_run::fold;
 
-use super::super::files::{is_device, runs_folder};
+use mswea_record::{is_device, runs_folder};
 use super::{Earlier, EarlierError, foreign, of_journal};
 
 impl Earlier {

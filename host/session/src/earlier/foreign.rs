@@ -11,7 +11,7 @@ use mswea_record::trajectory::{FORMAT, is_trajectory, owner, records_from_trajec
 use mswea_text::read_json;
 
 use super::{Earlier, EarlierError};
-use crate::files::trajectory_beside;
+use mswea_record::trajectory_beside;
 
 /// A trajectory; none if the file is something else.
 pub(super) fn read(path: &Path) -> Option<Value> {

@@ -10,7 +10,7 @@ use mswea_core::Event;
 use mswea_files as regular_file;
 use mswea_record::journal::{self, Glance, is_held};
 use mswea_run::State;
-use mswea_session::trajectory_of;
+use mswea_record::trajectory_of;
 
 /// The largest journal that is read whole for a list.
 const READ: u64 = 1 << 30;

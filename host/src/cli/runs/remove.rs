@@ -10,7 +10,7 @@ use crate::cli::exit::ExitCode;
 use crate::cli::gc;
 use crate::cli::output::{self, Failure};
 use mswea_record::trajectory;
-use mswea_session::{RunFiles, index, runs_folder};
+use mswea_record::{RunFiles, index, runs_folder};
 
 /// Removes the named runs, without asking.
 pub fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {

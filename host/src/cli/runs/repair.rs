@@ -16,7 +16,7 @@ use mswea_files as regular_file;
 use mswea_record::journal::{self, Log};
 use mswea_record::trajectory;
 use mswea_run::fold;
-use mswea_session::{RunFiles, trajectory_of};
+use mswea_record::{RunFiles, trajectory_of};
 
 /// Repairs the named runs, and prints the result of each.
 pub fn repair(args: &RepairArgs) -> Result<ExitCode, Failure> {
