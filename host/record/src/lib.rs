@@ -12,4 +12,6 @@ mod account;
 mod files;
 
 pub use account::{Account, Ending, plausible_cost};
-pub use files::{RunFiles, is_device, journal_beside, put_aside, runs_folder, trajectory_beside, trajectory_of};
+pub use files::{
+    RunFiles, is_device, journal_beside, put_aside, runs_folder, trajectory_beside, trajectory_of,
+};

@@ -20,11 +20,11 @@ use mswea_record::journal::{self, JournalError, Log, Record, Reopened, TornLine,
 use mswea_run::fold;
 use mswea_run::{RunSettings, State};
 
-use mswea_record::index::HeldRunId;
-use mswea_record::{RunFiles, trajectory_of};
 use super::shell;
 pub use error::EarlierError;
 use fork::Fork;
+use mswea_record::index::HeldRunId;
+use mswea_record::{RunFiles, trajectory_of};
 pub(crate) use others::Others;
 use place::RestoredPlace;
 pub(crate) use plugins::ASKED;

@@ -29,8 +29,8 @@ use mswea_run::fold;
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 
 use super::digests::DigestFile;
-use mswea_record::{RunFiles, index, runs_folder};
 use super::record_error::{OutputError, Unwritten};
+use mswea_record::{RunFiles, index, runs_folder};
 use sync::DiskSync;
 use writers::WriterShare;
 pub(crate) use writers::Writers;

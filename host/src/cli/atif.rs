@@ -12,9 +12,9 @@ use mswea_config::RunSection;
 use mswea_core::Event;
 use mswea_export::{Conversation, ConversationReader, SecretValues, to_atif};
 use mswea_provider::{Secrets, process_environment};
+use mswea_record::RunFiles;
 use mswea_record::trajectory::Target;
 use mswea_secrecy::looks_secret;
-use mswea_record::RunFiles;
 use mswea_session::Earlier;
 use serde_json::Value;
 

@@ -12,8 +12,8 @@ use mswea_record::trajectory::{self, TrajectoryError};
 use mswea_run::AgentRules;
 use mswea_run::fold;
 
-use mswea_record::{is_device, runs_folder};
 use super::{Earlier, EarlierError, foreign, of_journal};
+use mswea_record::{is_device, runs_folder};
 
 impl Earlier {
     /// The locked journal of a run that has submitted and ended ([`EarlierError::Submitted`]), if

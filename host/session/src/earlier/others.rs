@@ -16,8 +16,8 @@ use mswea_executor::{aside, folder_of_handle};
 use mswea_record::journal::{glance, is_held};
 
 use super::{Earlier, EarlierError};
-use mswea_record::{index, put_aside, runs_folder};
 use mswea_config::Config;
+use mswea_record::{index, put_aside, runs_folder};
 
 /// The largest journal that is searched for the folder of its run.
 const SEARCHED: u64 = 256 << 20;
@@ -218,7 +218,8 @@ impl Search {
 /// The journals of this user's runs, including those that a later run has renamed.
 fn journals() -> BTreeSet<PathBuf> {
     let all = index::entries(&runs_folder());
-    all.flat_map(|(journal, _)| with_put_aside(journal)).collect()
+    all.flat_map(|(journal, _)| with_put_aside(journal))
+        .collect()
 }
 
 /// A journal, and those of its name that later runs have put aside.

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use mswea_core::Event;
 use mswea_files as regular_file;
 use mswea_record::journal::{self, Glance, is_held};
-use mswea_run::State;
 use mswea_record::trajectory_of;
+use mswea_run::State;
 
 /// The largest journal that is read whole for a list.
 const READ: u64 = 1 << 30;

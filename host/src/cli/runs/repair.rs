@@ -15,8 +15,8 @@ use crate::cli::output::{self, Failure};
 use mswea_files as regular_file;
 use mswea_record::journal::{self, Log};
 use mswea_record::trajectory;
-use mswea_run::fold;
 use mswea_record::{RunFiles, trajectory_of};
+use mswea_run::fold;
 
 /// Repairs the named runs, and prints the result of each.
 pub fn repair(args: &RepairArgs) -> Result<ExitCode, Failure> {
