@@ -308,11 +308,11 @@ fn compiled_plugins_are_kept_and_cleared() {
     assert_eq!(compiled(cache.path()), 1);
     host(&["plugin", "inspect", "toolcall"]);
     assert_eq!(compiled(cache.path()), 1);
-    host(&["plugin", "clear-cache"]).says(&["removed 1 file "]);
+    host(&["plugin", "cache", "clear"]).says(&["removed 1 file "]);
     assert_eq!(compiled(cache.path()), 0);
-    host(&["plugin", "clear-cache"]).says(&["removed 0 files"]);
+    host(&["plugin", "cache", "clear"]).says(&["removed 0 files"]);
     let none = Host::new()
-        .args(["plugin", "clear-cache"])
+        .args(["plugin", "cache", "clear"])
         .env_remove("XDG_CACHE_HOME")
         .env_remove("HOME");
     none.run().expect(0).says(&["there is no cache"]);

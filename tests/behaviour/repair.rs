@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use mswea_host::journal::{self, trajectory};
+use mswea_host::journal;
+use mswea_host::record::trajectory;
+use mswea_host::run::fold;
 use scripted_server::{Fault, Turn};
 use serde_json::Value;
 
@@ -35,7 +37,7 @@ fn the_trajectory_of_a_killed_run_is_written() {
     let run = killed();
     let (made, recorded) = (run.dir.join("traj.json"), run.dir.join("traj.events.jsonl"));
     let log = journal::read(&recorded).unwrap();
-    let mut expected = trajectory::from_journal(&log.records);
+    let mut expected = fold(&log.records).into_trajectory();
     trajectory::set_journal(&mut expected, Path::new("traj.events.jsonl"));
     for named in [&recorded, &made, &run.dir] {
         let told = repair(named).expect(0);

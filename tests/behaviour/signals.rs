@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mswea_host::journal::{self, Event, Log, trajectory};
+use mswea_host::journal::{self, Event, Log};
+use mswea_host::record::trajectory;
 use mswea_host::roles::Message;
+use mswea_host::run::fold;
 use scripted_server::{Fault, Scenario, Server, Turn};
 use serde_json::Value;
 
@@ -215,10 +217,10 @@ fn the_trajectory_is_a_function_of_the_journal() {
         .expect(0);
     let name = "traj.events.jsonl";
     let log = journal::read(&run.dir.join(name)).unwrap();
-    let mut rebuilt = trajectory::from_journal(&log.records);
+    let mut rebuilt = fold(&log.records).into_trajectory();
     trajectory::set_journal(&mut rebuilt, Path::new(name));
     assert_eq!(rebuilt, run.trajectory());
-    sent_is_recorded(&server, &journal::fold(&log.records).messages);
+    sent_is_recorded(&server, &fold(&log.records).messages);
 }
 
 /// How many runs are killed after their first query.
@@ -266,7 +268,7 @@ fn kill_9(seed: u64) {
 
     let log: Log = journal::read(&run.dir.join("traj.events.jsonl")).unwrap();
     assert_eq!(log.unknown, []);
-    let state = journal::fold(&log.records);
+    let state = fold(&log.records);
     let messages = &state.messages;
     sent_is_recorded(&server, messages);
     let served = server.served();
@@ -305,7 +307,7 @@ fn kill_9(seed: u64) {
     assert_eq!(begun[..done.len()], done, "seed {seed}");
 
     // A trajectory can be made of the journal; it is complete only if the run had ended.
-    let made = trajectory::from_journal(&log.records);
+    let made = fold(&log.records).into_trajectory();
     assert_eq!(made["info"]["mswea"]["complete"], state.ended.is_some());
     assert_eq!(made["messages"].as_array().unwrap().len(), messages.len());
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the results of Python's `json.dumps(value, indent=2)` for unusual values, for the tests of
-`host/run/src/journal/trajectory`.
+`host/record/src/trajectory`.
 
-    python3 tests/tooling/json_vectors.py > host/run/src/journal/trajectory/python.json
+    python3 tests/tooling/json_vectors.py > host/record/src/trajectory/python.json
 """
 
 import json

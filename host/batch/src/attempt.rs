@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mswea_config::{Config, Layers};
 use mswea_core::{End, Front, Nobody, StopSource};
 use mswea_executor::aside;
-use mswea_run::journal::glance;
+use mswea_record::journal::glance;
 use mswea_session::{Done, Earlier, RunOutcome, Runtime, SetupError};
 use mswea_template::python::{Escapes, push_json_str};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mswea_core::{Context, Event, Nobody, Stop};
-use mswea_run::journal::MemoryJournal;
+use mswea_record::journal::MemoryJournal;
 use mswea_session::{Job, Runtime, Unwatched};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

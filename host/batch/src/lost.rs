@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use mswea_run::journal::glance;
+use mswea_record::journal::glance;
 use mswea_session::Earlier;
 use serde::Serialize;
 

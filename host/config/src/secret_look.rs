@@ -2,6 +2,8 @@
 //!
 //! Secrets that are recognised only by the name of their key are found by `secret_name`.
 
+use mswea_secrecy::{keys_in, replaced};
+
 use super::secret_name::{MARK, is_secret};
 
 /// `text` with [`MARK`] in place of every secret in it.
@@ -12,7 +14,8 @@ pub(super) fn redacted(text: &str) -> String {
     {
         return format!("{scheme} {MARK}");
     }
-    tokens(&urls(text))
+    let text = urls(text);
+    replaced(&text, &keys_in(&text), MARK)
 }
 
 /// Whether a variable with this value probably holds a credential: a secret of a known form, a
@@ -123,131 +126,8 @@ fn is_secret_parameter(name: &str) -> bool {
         || name.ends_with("signature")
 }
 
-/// A form of secret: its beginning, the characters that may follow, and their least number.
-struct SecretForm {
-    start: &'static str,
-    body: fn(char) -> bool,
-    least: usize,
-    /// Whether it must contain a digit: a key does, a word does not.
-    digits: bool,
-}
-
-const fn form(start: &'static str, body: fn(char) -> bool, least: usize) -> SecretForm {
-    SecretForm {
-        start,
-        body,
-        least,
-        digits: true,
-    }
-}
-
-fn word(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_'
-}
-
-fn plain(c: char) -> bool {
-    c.is_ascii_alphanumeric()
-}
-
 fn dashed(c: char) -> bool {
-    word(c) || c == '-'
-}
-
-fn capitals(c: char) -> bool {
-    c.is_ascii_uppercase() || c.is_ascii_digit()
-}
-
-const FORMS: &[SecretForm] = &[
-    form("sk-", dashed, 16),
-    form("ghp_", word, 16),
-    form("gho_", word, 16),
-    form("ghu_", word, 16),
-    form("ghs_", word, 16),
-    form("ghr_", word, 16),
-    form("github_pat_", word, 16),
-    form("glpat-", dashed, 16),
-    form("xoxb-", dashed, 10),
-    form("xoxp-", dashed, 10),
-    form("hf_", word, 16),
-    form("npm_", plain, 30),
-    form("pypi-", dashed, 30),
-    form("gsk_", word, 30),
-    form("sk_live_", word, 16),
-    form("rk_live_", word, 16),
-    form("dckr_pat_", dashed, 16),
-    form("xapp-", dashed, 16),
-    form("AIza", dashed, 30),
-    SecretForm {
-        digits: false,
-        ..form("AKIA", capitals, 16)
-    },
-    SecretForm {
-        digits: false,
-        ..form("ASIA", capitals, 16)
-    },
-];
-
-/// The text without keys and tokens of a known form.
-fn tokens(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let (mut rest, mut skipped) = (text, 0);
-    while let Some(next) = rest[skipped..].chars().next() {
-        let from = &rest[skipped..];
-        // A token begins at the start of a word only: not in `task-list` or `risk-...`.
-        if let Some(length) = token(from) {
-            out.push_str(&rest[..skipped]);
-            out.push_str(MARK);
-            rest = &from[length..];
-            skipped = 0;
-        } else {
-            skipped += run(from, word).len().max(next.len_utf8());
-        }
-    }
-    out.push_str(rest);
-    out
-}
-
-/// The bytes with which tokens begin: most words begin with another one.
-const BEGINNINGS: [bool; 256] = {
-    let mut beginnings = [false; 256];
-    beginnings[WEB_TOKEN.as_bytes()[0] as usize] = true;
-    let mut at = 0;
-    while at < FORMS.len() {
-        beginnings[FORMS[at].start.as_bytes()[0] as usize] = true;
-        at += 1;
-    }
-    beginnings
-};
-
-/// How long the token is that `text` begins with.
-fn token(text: &str) -> Option<usize> {
-    if !BEGINNINGS[usize::from(*text.as_bytes().first()?)] {
-        return None;
-    }
-    web_token(text).or_else(|| {
-        FORMS.iter().find_map(|form| {
-            let body = run(text.strip_prefix(form.start)?, form.body);
-            let looks = body.len() >= form.least
-                && (!form.digits || body.contains(|c: char| c.is_ascii_digit()));
-            looks.then_some(form.start.len() + body.len())
-        })
-    })
-}
-
-/// How an object in JSON begins, in base64.
-const WEB_TOKEN: &str = "eyJ";
-
-/// A JSON Web Token: three parts with dots between, the first two of them JSON objects.
-fn web_token(text: &str) -> Option<usize> {
-    if !text.starts_with(WEB_TOKEN) {
-        return None;
-    }
-    let head = run(text, dashed);
-    let claims = run(text.get(head.len()..)?.strip_prefix('.')?, dashed);
-    let two = head.len() + 1 + claims.len();
-    let signature = run(text.get(two..)?.strip_prefix('.')?, dashed);
-    let object = |part: &str| part.starts_with(WEB_TOKEN) && part.len() >= 8;
-    (object(head) && object(claims)).then_some(two + 1 + signature.len())
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
 fn run(text: &str, of: impl Fn(char) -> bool) -> &str {

@@ -167,7 +167,14 @@ pub enum Event {
     },
     /// The messages that the formatter made of the outputs of a step. They join the history, and
     /// the step is complete.
-    Observed { messages: Vec<Message> },
+    Observed {
+        messages: Vec<Message>,
+        /// For each message the index of the action whose output it shows, if there is one; empty if no message
+        /// shows one. What a trajectory has of that output beside the message is not in the journal a second time:
+        /// it is added when the event is applied.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        shown: Vec<Option<usize>>,
+    },
     /// The submission in the last output is accepted.
     Submitted {
         /// The submission, if it is not the text that the last output submits.

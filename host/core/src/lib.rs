@@ -36,8 +36,8 @@ pub use stop::{Stop, StopSource};
 pub use values::ViewChange;
 pub use values::{
     Action, AdapterNext, BAD_SYNTAX, CONTENT_LIST, Change, Delta, EDITED_FILES, ENVIRONMENT_GONE,
-    HeaderValue, HttpRequest, Message, Object, Outcome, Output, PROGRAM_ANSWER, Part, Problem,
-    REMEMBERED, Reply, SUBMISSION, TOOL_STATE, Tool, ToolCall, Usage, Verdict, is_bulky,
+    HeaderValue, HttpRequest, MARK, Message, Object, Outcome, Output, PROGRAM_ANSWER, Part,
+    Problem, REMEMBERED, Reply, SUBMISSION, TOOL_STATE, Tool, ToolCall, Usage, Verdict, is_bulky,
 };
 
 /// Shared objects that every role may use during a call.

@@ -257,6 +257,9 @@ pub const EDITED_FILES: &str = "edited_files";
 /// The key of [`Output::extra`] with the text that the action has submitted, if a tool has submitted.
 pub const SUBMISSION: &str = "submission";
 
+/// The first line of an output that submits.
+pub const MARK: &str = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
+
 /// The key of [`Output::extra`] that is true if the output is what a program that stays open has answered.
 /// Marks in it control nothing, because such a program passes on texts of strangers, of a server for example.
 pub const PROGRAM_ANSWER: &str = "program_answer";

@@ -7,7 +7,7 @@
 //! reaches (both are a `stream` with a helper behind it); `swerex` is a server of SWE-ReX;
 //! `workspace` wraps any of them. Shared modules: `capture` (bounded output), `environment` (which
 //! variables pass), `spawn`, `orphans` and `guard` (they end the processes of a run), `owner`,
-//! `folders`, `state` and `leftovers` (they find and remove what a killed host left behind), and
+//! `folders` and `leftovers` (they find and remove what a killed host left behind), and
 //! `probe` (what works on this machine).
 
 mod archives;
@@ -42,7 +42,6 @@ mod shell;
 mod singularity;
 mod spawn;
 mod starters;
-mod state;
 mod stream;
 pub mod swerex;
 #[cfg(test)]
@@ -74,7 +73,6 @@ pub use orphans::adopt as adopt_orphans;
 pub use owner::{Life, Owner};
 pub use sandbox::{Sandbox, SandboxKind};
 pub use singularity::{SingularityExecutor, SingularitySettings};
-pub use state::{home_state_folder, made_state_folder, make_private, state_folder, state_problem};
 pub use stream::StreamSettings;
 pub use workspace::{
     StartupCommand, WorkspaceExecutor, WorkspaceSettings, folder_of_handle, without_claim,

@@ -52,7 +52,6 @@ pub struct WorkspaceExecutor {
     hold: Option<Hold>,
     /// The handle of the environment itself.
     handle: Value,
-    has_started: bool,
 }
 
 /// The result of a step of the set-up.
@@ -83,7 +82,6 @@ impl WorkspaceExecutor {
             room: None,
             hold: None,
             handle: Value::Null,
-            has_started: false,
         }
     }
 
@@ -418,7 +416,6 @@ impl Executor for WorkspaceExecutor {
                 self.base = known.base.filter(|_| ready.replaced.is_none());
                 self.handle = std::mem::take(&mut ready.handle);
                 ready.handle = self.known();
-                self.has_started = true;
                 if self.base.is_some() {
                     self.hold = self.room.take().map(HostFolder::keep);
                 }
@@ -491,11 +488,7 @@ impl Executor for WorkspaceExecutor {
     /// that was made since; none before the start.
     fn salvage_command(&self) -> Option<String> {
         let path = &self.settings.repo_path;
-        let Some(base) = &self.base else {
-            // An earlier version has noted nothing.
-            let is_known = self.settings.is_only_noted() && self.has_started;
-            return is_known.then(|| mswea_git::changes(path, None, Since::Files));
-        };
+        let base = self.base.as_ref()?;
         let since = match base.cloned && base.commit.is_some() {
             true => Since::Commit,
             false => Since::Files,

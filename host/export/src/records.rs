@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mswea_core::{Action, Answer, Event, Message, Output, Part, Reply, Usage, View};
-use mswea_run::journal::Record;
+use mswea_record::journal::Record;
 use serde_json::{Value, json};
 
 use crate::conversation::{
@@ -135,7 +135,7 @@ impl ConversationReader {
                     step.rejected = Some(code.clone());
                 }
                 if let Some(message) = feedback {
-                    self.observe(message, None);
+                    self.observe(message, None, false);
                 }
             }
             Event::QueryFailed {
@@ -158,10 +158,11 @@ impl ConversationReader {
                 let seconds = start.map(|start| timestamp - start);
                 self.ran.insert(*index, (output.clone(), seconds));
             }
-            Event::Observed { messages } => {
+            Event::Observed { messages, shown } => {
                 let one_each = messages.len() == self.of_actions.len();
                 for (index, message) in messages.iter().enumerate() {
-                    self.observe(message, one_each.then_some(index));
+                    let is_shown = shown.get(index).is_some_and(Option::is_some);
+                    self.observe(message, one_each.then_some(index), is_shown);
                 }
                 if messages.is_empty() {
                     self.settle();
@@ -229,7 +230,7 @@ impl ConversationReader {
         let source = match message.role.as_str() {
             "system" => StepSource::System,
             "assistant" => StepSource::Agent,
-            "tool" => return self.observe(message, None),
+            "tool" => return self.observe(message, None, false),
             "exit" => return,
             _ => StepSource::User,
         };
@@ -315,8 +316,9 @@ impl ConversationReader {
         }
     }
 
-    /// Adds a message with the result of the action with this index, if there is one.
-    fn observe(&mut self, message: &Message, index: Option<usize>) {
+    /// Adds a message with the result of the action with this index, if there is one. With `is_shown` it shows the
+    /// recorded output of its action; else, in a trajectory, its own data have what is known of that.
+    fn observe(&mut self, message: &Message, index: Option<usize>, is_shown: bool) {
         let of_index = index.and_then(|index| self.of_actions.get(index).cloned().flatten());
         let call = message.tool_call_id.clone().or(of_index);
         let Some(step) = self.step() else {
@@ -336,15 +338,21 @@ impl ConversationReader {
             Some((output, seconds)) if exception == Some(NOT_EXECUTED) => {
                 unseen(call, output, seconds)
             }
-            ran => ShownResult {
-                call,
-                text: message.text(),
-                images: images(message),
-                returncode: message.extra.get("returncode").and_then(Value::as_i64),
-                exception: exception.filter(|it| !it.is_empty()).map(str::to_owned),
-                seconds: ran.and_then(|(_, seconds)| seconds),
-                is_unseen: false,
-            },
+            ran => {
+                let (output, seconds) = ran.unzip();
+                let output = output.as_ref().filter(|_| is_shown);
+                let returncode = message.extra.get("returncode").and_then(Value::as_i64);
+                let exception = exception.or(output.map(|it| it.exception_info.as_str()));
+                ShownResult {
+                    call,
+                    text: message.text(),
+                    images: images(message),
+                    returncode: returncode.or(output.map(|it| it.returncode.into())),
+                    exception: exception.filter(|it| !it.is_empty()).map(str::to_owned),
+                    seconds: seconds.flatten(),
+                    is_unseen: false,
+                }
+            }
         };
         if let Some(step) = self.step() {
             step.shown.push(shown);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use mswea_secrecy::SecretFinder;
+use mswea_secrecy::{SecretFinder, keys_in, replaced};
 use serde_json::Value;
 
 use crate::conversation::{Conversation, ConversationStep};
@@ -12,24 +12,6 @@ use crate::conversation::{Conversation, ConversationStep};
 const BLANK: &str = "[secret removed]";
 /// The shortest secret value. Shorter ones would also match ordinary words.
 const SHORTEST: usize = 8;
-/// The beginnings of keys of well-known services.
-const BEGINNINGS: [&str; 12] = [
-    "sk-",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "github_pat_",
-    "glpat-",
-    "hf_",
-    "xoxb-",
-    "xoxp-",
-    "AKIA",
-    "AIza",
-    "npm_",
-];
-/// The least number of characters after such a beginning.
-const REST: usize = 16;
-
 /// The secrets that are removed: values that are known to be secret, and keys of well-known
 /// services. Values that are added later are shared with all clones.
 #[derive(Clone, Default)]
@@ -152,65 +134,13 @@ impl SecretValues {
         drop(known);
         let places = finder.map(|it| it.find(text)).unwrap_or_default();
         if !places.is_empty() {
-            let (mut out, mut done) = (String::with_capacity(text.len()), 0);
-            for place in places {
-                out.push_str(&text[done..place.start]);
-                out.push_str(BLANK);
-                done = place.end;
-            }
-            out.push_str(&text[done..]);
-            *text = out;
+            *text = replaced(text, &places, BLANK);
         }
-        if BEGINNINGS.iter().any(|it| text.contains(it)) {
-            *text = without_keys(text);
+        let keys = keys_in(text);
+        if !keys.is_empty() {
+            *text = replaced(text, &keys, BLANK);
         }
     }
-}
-
-/// How many bytes at the beginning of a word belong to the text before it: the letter of a JSON
-/// escape, the end of a terminal's colour sequence, a byte of a URL.
-fn foreign(before: &str, word: &str) -> usize {
-    let digits = word.bytes().take_while(u8::is_ascii_digit).count();
-    match before.chars().next_back() {
-        Some('\\') if word.starts_with('u') => 5,
-        Some('\\') => 1,
-        Some('[' | ';') => digits + 1,
-        Some('%') => 2,
-        _ => 0,
-    }
-}
-
-/// Removes words that are keys of well-known services.
-fn without_keys(text: &str) -> String {
-    let is_of_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while !rest.is_empty() {
-        let word = rest.find(|c| !is_of_key(c)).unwrap_or(rest.len());
-        let (word, after) = match word {
-            0 => rest.split_at(rest.find(is_of_key).unwrap_or(rest.len())),
-            word => rest.split_at(word),
-        };
-        let is_key = |word: &str| {
-            BEGINNINGS.iter().any(|beginning| {
-                word.strip_prefix(beginning)
-                    .is_some_and(|it| it.len() >= REST && it.bytes().any(|b| b.is_ascii_digit()))
-            })
-        };
-        let (head, tail) = word
-            .split_at_checked(foreign(&out, word))
-            .unwrap_or(("", word));
-        match () {
-            () if is_key(word) => out.push_str(BLANK),
-            () if is_key(tail) => {
-                out.push_str(head);
-                out.push_str(BLANK);
-            }
-            () => out.push_str(word),
-        }
-        rest = after;
-    }
-    out
 }
 
 #[cfg(test)]

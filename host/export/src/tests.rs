@@ -1,7 +1,7 @@
 //! What the exports keep of a journal, and that ATIF is written by the rules of its version 1.7:
 //! these are the rules of Harbor's own models, as a table.
 
-use mswea_run::journal::read_bytes;
+use mswea_record::journal::read_bytes;
 use serde_json::{Value, json};
 
 use crate::{

@@ -4,10 +4,14 @@
 //! Such a path may lead to a pipe without a writer, or to a device whose content never ends. So
 //! only regular files are opened, and only up to a size.
 
+mod state;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
+
+pub use state::{home_state_folder, made_state_folder, make_private, state_folder, state_problem};
 
 /// The limit for files of settings: configs, keys, lock files, schemas, samples.
 pub const SETTINGS: u64 = 16 << 20;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::next::time_left_at;
 use super::recorder::Recorder;
 use super::settings::{Parts, RunSettings};
-use super::state::{Account, State};
+use super::state::State;
 use mswea_core::{Context, End, Event, Message, Progress};
+use mswea_record::Account;
 
 /// One run of one task.
 pub struct Agent {

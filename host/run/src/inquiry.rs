@@ -7,10 +7,11 @@ use crate::global::GlobalAccount;
 use crate::needs::asking::LoopAsker;
 use crate::recorder::Recorder;
 use crate::settings::RunLimits;
-use crate::state::{Account, State};
+use crate::state::State;
 use mswea_core::{
     Asker as _, Context, End, Event, Message, Model, ModelError, ModelFailure, Pricing, Reply,
 };
+use mswea_record::Account;
 
 /// A model that is asked, and the recorder of the questions.
 pub struct Inquiry {

@@ -5,10 +5,10 @@
 //! I/O; [`Agent`] is the loop.
 
 pub mod history;
-pub mod journal;
 
 mod agent;
 mod answers;
+mod beginning;
 mod calls;
 mod caught;
 mod demonstration;
@@ -28,10 +28,12 @@ mod sampler;
 mod settings;
 mod state;
 mod submission;
+mod trajectory;
 mod variables;
 
 pub use agent::{Agent, Ended};
 pub use answers::Answers;
+pub use beginning::{first_steps, of_fork};
 pub use caught::{bug, caught};
 pub use demonstration::Demonstration;
 pub use global::{GlobalAccount, GlobalLimits, LimitError};
@@ -45,10 +47,10 @@ pub use rules::{AgentRules, Signal, StepRule, signal};
 pub use sampler::{ActionSampler, ComparedSamples, Proposal, SAMPLED};
 pub use settings::{Parts, RunLimits, RunSettings};
 pub use state::{
-    Account, Ending, Environment, OpenStep, PaidReply, Phase, Raised, Salvaging, Slot, Stage,
-    State, accepted_message,
+    Environment, OpenStep, PaidReply, Phase, Raised, Salvaging, Slot, Stage, State,
+    accepted_message, fold,
 };
-pub use submission::{MARK, submission};
+pub use submission::submission;
 pub use variables::{Redact, Variables};
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ use serde_json::Value;
 
 use crate::agent::Agent;
 use crate::global::GlobalAccount;
-use crate::journal::Record;
 use crate::next::{Need, Outside, next};
 use crate::settings::{RunLimits, RunSettings};
 use crate::state::{Phase, Stage, State};
@@ -24,6 +23,7 @@ pub use checks::{Contradiction, ReplayPlan};
 use mswea_core::{
     Action, End, Event, HttpRequest, Message, ModelError, Output, Progress, Tool, View,
 };
+use mswea_record::journal::Record;
 use recorded::Recorded;
 
 /// The result of a replay.
@@ -158,7 +158,7 @@ impl Replayer {
             | Event::Submitted { .. } => self.if_needed(event).await,
             Event::Action { index, action } => self.action(*index, action, event).await,
             Event::Output { index, output, .. } => self.output(*index, output).await,
-            Event::Observed { messages } => {
+            Event::Observed { messages, .. } => {
                 self.observe(messages.is_empty().then_some(event)).await
             }
             Event::RunEnded { exit_status, .. } => self.end(exit_status, event),

@@ -14,7 +14,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::answers::Answers;
-use mswea_core::{End, Message, Object, Output, Parent, Reply, Usage};
+use mswea_core::{End, Message, Object, Output, Parent, Reply};
+use mswea_record::journal::Record;
+use mswea_record::{Account, Ending};
 
 pub use apply::accepted_message;
 pub(crate) use failures::is_filtered;
@@ -88,57 +90,6 @@ pub struct State {
     pub ended: Option<Ending>,
 }
 
-/// The tokens, the cost and the time that a run has used.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Account {
-    /// The number of queries, failed ones included.
-    pub queries: u32,
-    /// The number of questions of history processors, failed ones included.
-    pub questions: u32,
-    /// The sum of the known costs, in dollars.
-    pub cost: f64,
-    /// Whether something was billed whose price is unknown.
-    pub cost_unknown: bool,
-    /// Tokens.
-    pub usage: Usage,
-    /// Malformed replies in a row.
-    pub format_errors: u32,
-    /// The run's time until its last event in seconds, without the time between two of its
-    /// processes.
-    pub seconds: f64,
-    /// Unix seconds of the last event.
-    pub last: Option<f64>,
-}
-
-impl Account {
-    /// The cost in dollars, if all prices are known.
-    pub fn known_cost(&self) -> Option<f64> {
-        (!self.cost_unknown).then_some(self.cost)
-    }
-
-    /// The run's time until `now` (Unix seconds) in seconds. It does not decrease if the clock is
-    /// set back.
-    pub fn elapsed(&self, now: f64) -> f64 {
-        self.seconds + self.last.map_or(0.0, |last| (now - last).max(0.0))
-    }
-
-    /// Adds what a query has used. A reply is always billed, a failed query only if it has a usage.
-    pub fn charge(&mut self, usage: Option<&Usage>, cost: Option<f64>, is_reply: bool) {
-        if let Some(usage) = usage {
-            self.usage.add(usage);
-        }
-        match plausible_cost(cost) {
-            Some(cost) => self.cost = (self.cost + cost).min(f64::MAX),
-            None => self.cost_unknown |= is_reply || usage.is_some(),
-        }
-    }
-
-    fn take_time(&mut self, t: f64) {
-        self.seconds = self.elapsed(t);
-        self.last = Some(t);
-    }
-}
-
 /// The environment in which the actions of a run are executed, according to its journal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Environment {
@@ -198,21 +149,21 @@ pub struct PaidReply {
     pub timestamp: f64,
 }
 
-/// The end of a run, according to its journal.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ending {
-    /// `Submitted`, `LimitsExceeded`, ...
-    pub exit_status: String,
-    /// The submission.
-    pub submission: String,
-    /// The failure that ended the run, if one did.
-    pub extra: Object,
+/// The state that results from the events of a journal.
+pub fn fold<'r>(records: impl IntoIterator<Item = &'r Record>) -> State {
+    records.into_iter().cloned().collect()
 }
 
-/// A cost that can be charged. A negative or infinite one, which a server or an edited journal may
-/// claim, counts as unknown.
-pub(crate) fn plausible_cost(cost: Option<f64>) -> Option<f64> {
-    cost.filter(|cost| cost.is_finite() && *cost >= 0.0)
+/// The memory of each record is freed as soon as it was applied: a submission may be large, and several records
+/// contain it.
+impl FromIterator<Record> for State {
+    fn from_iter<I: IntoIterator<Item = Record>>(records: I) -> Self {
+        let mut state = Self::default();
+        for record in records {
+            state.apply(record.t, record.event);
+        }
+        state
+    }
 }
 
 impl State {

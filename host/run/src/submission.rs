@@ -3,11 +3,8 @@
 
 use serde_json::Value;
 
-use mswea_core::{Output, PROGRAM_ANSWER, SUBMISSION};
+use mswea_core::{MARK, Output, PROGRAM_ANSWER, SUBMISSION};
 use mswea_template::splitlines;
-
-/// The first line of an output that submits.
-pub const MARK: &str = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
 
 /// The submission of an output, if it submits: the text that a tool has submitted, as the executor
 /// reports it; or, if the return code is 0 and the first line is [`MARK`] (leading blank lines and

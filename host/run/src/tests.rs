@@ -21,13 +21,14 @@ use serde_json::Value;
 
 use super::*;
 use crate::history::Chain;
-use crate::journal::{Event, MemoryJournal, fold};
+use crate::state::fold;
 use mswea_core::{
-    Action, Answer, Change, Command, Context, End, EnvironmentReady, ErrorClass, Executor,
-    ExecutorError, Formatter, Front, Journal, Message, Model, ModelError, ModelFailure, Nobody,
-    Object, Outcome, Output, Parser, Person, PluginFault, Policy, Pricing, Problem, Progress,
-    Question, Reply, Stop, StopSource, Tool, ToolCall, Usage, Verdict,
+    Action, Answer, Change, Command, Context, End, EnvironmentReady, ErrorClass, Event, Executor,
+    ExecutorError, Formatter, Front, Journal, MARK, Message, Model, ModelError, ModelFailure,
+    Nobody, Object, Outcome, Output, Parser, Person, PluginFault, Policy, Pricing, Problem,
+    Progress, Question, Reply, Stop, StopSource, Tool, ToolCall, Usage, Verdict,
 };
+use mswea_record::journal::MemoryJournal;
 use mswea_template::Templates;
 
 use fakes::{Asking, Broken, Calls, Echo, Guard, OneDollar, Plain, Script, Silent};

@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde_json::Value;
 
-use super::state::Account;
 use mswea_core::Object;
+use mswea_record::Account;
 use mswea_template::{StartedRendering, TemplateError, Templates, Vars};
 
 /// Makes a copy without values that look like secrets, by their names or their form.

@@ -20,9 +20,11 @@ use std::sync::{Mutex, PoisonError};
 use rustix::process::DumpableBehavior;
 
 mod finder;
+mod forms;
 mod name;
 
 pub use finder::SecretFinder;
+pub use forms::{keys_in, replaced};
 pub use name::looks_secret;
 
 unsafe extern "C" {

@@ -18,9 +18,9 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::index;
 use mswea_core::{Action, Event, Reply};
-use mswea_executor::{home_state_folder, make_private};
+use mswea_files::{home_state_folder, make_private};
+use mswea_record::index;
 use mswea_run::submission;
 use mswea_text::hex;
 

@@ -16,14 +16,15 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use mswea_core::{Event, Executor};
-use mswea_run::journal::{self, JournalError, Log, Record, Reopened, TornLine, UnknownEvent, fold};
+use mswea_record::journal::{self, JournalError, Log, Record, Reopened, TornLine, UnknownEvent};
+use mswea_run::fold;
 use mswea_run::{RunSettings, State};
 
-use super::files::{RunFiles, trajectory_of};
-use super::index::HeldRunId;
 use super::shell;
 pub use error::EarlierError;
 use fork::Fork;
+use mswea_record::index::HeldRunId;
+use mswea_record::{RunFiles, trajectory_of};
 pub(crate) use others::Others;
 use place::RestoredPlace;
 pub(crate) use plugins::ASKED;

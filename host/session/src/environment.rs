@@ -10,6 +10,7 @@ use mswea_config::{
     Config, EnvironmentClass, EnvironmentKind, environment_class, is_credential_value,
 };
 use mswea_core::Executor;
+use mswea_core::MARK;
 use mswea_executor::command::{PassedVariables, command_executor};
 use mswea_executor::remote::{AccessToken, Endpoint, remote_executor};
 use mswea_executor::swerex::{RexClient, SwerexExecutor};
@@ -17,7 +18,7 @@ use mswea_executor::{
     BubblewrapSettings, ContainerSettings, LocalSettings, Sandbox, SandboxImage, SandboxKind,
     SingularitySettings, StartupCommand, StreamSettings, Transport, WorkspaceSettings,
 };
-use mswea_run::{AgentRules, MARK};
+use mswea_run::AgentRules;
 use mswea_secrecy as secrecy;
 use mswea_tools::{ToolsExecutor, ToolsPlace, Toolset};
 

@@ -6,7 +6,7 @@ use mswea_config::{Config, Layers};
 use mswea_core::Clock;
 
 use super::earlier::Earlier;
-use super::files::RunFiles;
+use mswea_record::RunFiles;
 
 /// One run to be made.
 pub struct Job<'a> {

@@ -11,11 +11,12 @@ use crate::replayed::Replayed;
 use crate::wiring::{self, seconds};
 use crate::{Job, Runtime, SetupError, keys, locks, shell, toolset};
 use mswea_config::{Config, resolve_model};
+use mswea_core::Event;
 use mswea_core::{Context, Executor, Front, Object, Person, Progress};
 use mswea_executor::{StartupCommand, aside};
 use mswea_provider::Secrets;
+use mswea_record::journal::FORMAT;
 use mswea_run::history::Chain;
-use mswea_run::journal::{Event, FORMAT};
 use mswea_run::{
     ActionSampler, Agent, Demonstration, Multimodal, Parts, Prompts, RunLimits, RunSettings, State,
     TemplateTrial, Variables, bug,

@@ -11,7 +11,7 @@ use crate::wiring::seconds;
 use crate::{Job, Runtime, SetupError, keys, locks};
 use mswea_core::{Context, Front, Stop};
 use mswea_executor::aside;
-use mswea_run::journal::{JournalFile, MemoryJournal};
+use mswea_record::journal::{JournalFile, MemoryJournal};
 use mswea_run::{Inquiry, RunLimits, bug};
 use mswea_secrecy as secrecy;
 

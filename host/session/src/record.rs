@@ -20,15 +20,17 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use mswea_core::{Clock, Event, Front, Journal, Progress, Stop};
 use mswea_executor::begin_aside;
+use mswea_record::journal::{
+    Claim, JournalChange, JournalError, JournalFile, Record, Reopened, Spot,
+};
+use mswea_record::trajectory::{self, Target};
 use mswea_run::State;
-use mswea_run::journal::trajectory::{self, Target};
-use mswea_run::journal::{Claim, JournalChange, JournalError, JournalFile, Record, Reopened, Spot};
+use mswea_run::fold;
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 
 use super::digests::DigestFile;
-use super::files::{RunFiles, runs_folder};
-use super::index;
 use super::record_error::{OutputError, Unwritten};
+use mswea_record::{RunFiles, index, runs_folder};
 use sync::DiskSync;
 use writers::WriterShare;
 pub(crate) use writers::Writers;
@@ -196,7 +198,7 @@ impl RunRecord {
                 t: self.settings.clock.now(),
                 event: event.clone(),
             };
-            let mut value = trajectory::from_journal(&[line]);
+            let mut value = fold(&[line]).into_trajectory();
             trajectory::set_journal(&mut value, self.files.journal_seen_from_trajectory());
             let written = self.target.write(&value);
             written.map_err(|error| io::Error::other(error.to_string()))?;
@@ -316,8 +318,8 @@ impl RunRecord {
         name: &Path,
     ) -> Result<serde_json::Value, JournalError> {
         let mut value = match state {
-            Some(state) => trajectory::of_state(state),
-            None => trajectory::from_records(journal.log()?.records),
+            Some(state) => state.into_trajectory(),
+            None => State::from_iter(journal.log()?.records).into_trajectory(),
         };
         trajectory::set_journal(&mut value, name);
         Ok(value)

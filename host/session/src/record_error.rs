@@ -2,10 +2,10 @@
 
 use std::io;
 
-use mswea_run::journal::JournalError;
-use mswea_run::journal::trajectory::TrajectoryError;
+use mswea_record::journal::JournalError;
+use mswea_record::trajectory::TrajectoryError;
 
-use super::files::RunFiles;
+use mswea_record::RunFiles;
 
 /// Why the files of a run can't be written to the given paths.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mswea_core::{Context, Front, HttpRequest, Message, Nobody, Stop, Tool};
-use mswea_run::journal::{MemoryJournal, trajectory};
+use mswea_record::journal::MemoryJournal;
+use mswea_run::fold;
 use mswea_run::{Contradiction, ReplayEnd, ReplayPlan};
 use serde_json::{Value, json};
 
@@ -170,7 +171,7 @@ impl Earlier {
         let written = written
             .map_err(|why| format!("can't read the trajectory `{}`: {why}", path.display()))?;
         // In the form of the file.
-        let made = trajectory::from_journal(self.records()).to_string();
+        let made = fold(self.records()).into_trajectory().to_string();
         let made = parsed(made.as_bytes()).map_err(|error| error.to_string())?;
         Ok(trajectory_difference(&written, &made))
     }

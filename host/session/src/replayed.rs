@@ -12,8 +12,9 @@ use super::{Job, SetupError};
 use mswea_config::{Config, ModelChoice, resolve_model};
 use mswea_files as regular_file;
 use mswea_plugin_host::builtin;
-use mswea_run::journal;
-use mswea_run::journal::trajectory::{FENCES_1, from_journal};
+use mswea_record::journal;
+use mswea_record::trajectory::FENCES_1;
+use mswea_run::fold;
 
 /// The name of the plugin.
 pub(super) const REPLAY: &str = "replay";
@@ -76,7 +77,7 @@ impl Replayed {
             regular_file::read(path, regular_file::RECORDS).map_err(|error| error.to_string())?;
         if is_journal(&bytes) {
             let log = journal::read_bytes(&bytes).map_err(|error| error.to_string())?;
-            return Ok(Self::run(from_journal(&log.records)));
+            return Ok(Self::run(fold(&log.records).into_trajectory()));
         }
         let value: Value =
             mswea_text::read_json(&bytes).map_err(|error| format!("it is not JSON: {error}"))?;

@@ -18,7 +18,7 @@ use super::runs::find_one;
 
 use mswea_config::{Config, Layers, ProcessEnvironment, RecordedConfig, Sources};
 use mswea_core::Progress;
-use mswea_run::journal::trajectory;
+use mswea_record::trajectory;
 use mswea_session::{Earlier, EarlierError, Job};
 
 /// The config and the plugins with which a recorded run continues, with the changes of the flags.

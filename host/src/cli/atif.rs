@@ -12,9 +12,10 @@ use mswea_config::RunSection;
 use mswea_core::Event;
 use mswea_export::{Conversation, ConversationReader, SecretValues, to_atif};
 use mswea_provider::{Secrets, process_environment};
-use mswea_run::journal::trajectory::Target;
+use mswea_record::RunFiles;
+use mswea_record::trajectory::Target;
 use mswea_secrecy::looks_secret;
-use mswea_session::{Earlier, RunFiles};
+use mswea_session::Earlier;
 use serde_json::Value;
 
 use super::output::{self, Failure};

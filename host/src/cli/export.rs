@@ -13,7 +13,7 @@ use mswea_export::{
     Conversation, SecretValues, from_atif, from_sweagent, is_atif, is_sweagent, to_asciinema,
     to_atif, to_html, to_jsonl, to_markdown, to_sweagent,
 };
-use mswea_session::trajectory_beside;
+use mswea_record::trajectory_beside;
 
 /// Exports a run.
 pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {

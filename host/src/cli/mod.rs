@@ -111,7 +111,7 @@ pub fn main() -> ExitCode {
         return failure.report().into();
     }
     dotenv::load();
-    if let Some(problem) = mswea_executor::state_problem() {
+    if let Some(problem) = mswea_files::state_problem() {
         return Failure::usage(problem.to_owned()).report().into();
     }
     let done = off_the_first_thread(move || run_command(cli));

@@ -11,7 +11,7 @@ use super::exit::ExitCode;
 use super::output::{self, Failure};
 use super::run::{self, setup_code};
 use mswea_core::Front;
-use mswea_run::journal::trajectory;
+use mswea_record::trajectory;
 use mswea_session::{
     self as session, Difference, DifferencePlace, Earlier, Job, ReplayUse, Runtime, Unwatched,
 };

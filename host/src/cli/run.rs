@@ -14,7 +14,8 @@ use super::{atif, configs, demo, first_steps, on_end, panics, run_id, signals};
 use mswea_config::{Config, Layers, ProcessEnvironment, Sources};
 use mswea_core::{Nobody, Person, Progress, Stop, StopSource};
 use mswea_plugin_host::Cache;
-use mswea_session::{self as session, Job, RunOutcome, Runtime, SetupError, index, runs_folder};
+use mswea_record::{index, runs_folder};
+use mswea_session::{self as session, Job, RunOutcome, Runtime, SetupError};
 
 /// The options of one process: flags that are not part of the config.
 pub(super) struct ProcessOptions<'a> {

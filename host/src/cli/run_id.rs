@@ -4,8 +4,9 @@ use std::io::ErrorKind;
 use std::ops::Deref;
 
 use super::output::Failure;
-use mswea_session::index::{self, HeldRunId};
-use mswea_session::{new_run_id, runs_folder};
+use mswea_record::index::{self, HeldRunId};
+use mswea_record::runs_folder;
+use mswea_session::new_run_id;
 
 /// The id of a new run. While this exists, no other process can choose it.
 pub(super) struct ChosenRunId {

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use mswea_core::{EDITED_FILES, Event, Message, Part, TOOL_STATE};
+use mswea_record::journal::{self, JournalError, Record};
 use mswea_run::SAMPLED;
-use mswea_run::journal::{self, JournalError, Record};
 
 use crate::fault::SweAgentProblem;
 
@@ -196,7 +196,7 @@ impl Book {
                     open.observation.push_str(&output.output);
                 }
             }
-            Event::Observed { messages } => {
+            Event::Observed { messages, .. } => {
                 self.close();
                 for message in messages {
                     self.history.push(item(message, "observation"));

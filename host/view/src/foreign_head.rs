@@ -7,7 +7,7 @@ use std::io::{BufReader, Read as _};
 
 use mswea_core::Usage;
 use mswea_export::from_iso;
-use mswea_run::journal::trajectory::usage_of;
+use mswea_record::trajectory::usage_of;
 use mswea_text::MendedJson;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};

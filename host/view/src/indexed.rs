@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use mswea_export::{
     Conversation, ConversationStep, from_atif, from_records, from_sweagent, steps_of_history,
 };
-use mswea_run::journal::trajectory::records_from_trajectory;
+use mswea_record::trajectory::records_from_trajectory;
 use mswea_text::read_json;
 use serde_json::{Map, Value};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use mswea_run::journal::{first_line, is_held, last_lines};
+use mswea_record::journal::{first_line, is_held, last_lines};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -46,7 +46,7 @@ impl RunNotes {
     /// The notes in the file beside these runs.
     pub(crate) fn beside(roots: &ViewRoots) -> Self {
         let folder = match roots {
-            ViewRoots::Own(_) => mswea_session::runs_folder(),
+            ViewRoots::Own(_) => mswea_record::runs_folder(),
             ViewRoots::Paths(paths) => match paths.first() {
                 Some(path) if path.is_dir() => path.clone(),
                 Some(path) => path.parent().map(Path::to_owned).unwrap_or_default(),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mswea_core::Event;
 use mswea_export::{Conversation, ConversationReader, ConversationStep, SecretValues};
-use mswea_run::journal::{JournalFollower, is_held};
+use mswea_record::journal::{JournalFollower, is_held};
 use mswea_text::one_line;
 use serde_json::{Value, json};
 

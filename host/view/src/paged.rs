@@ -5,7 +5,7 @@ use std::path::Path;
 
 use mswea_core::Usage;
 use mswea_export::Conversation;
-use mswea_run::journal::trajectory::totals;
+use mswea_record::trajectory::totals;
 
 use crate::indexed::IndexedTrajectory;
 
@@ -107,7 +107,7 @@ impl PagedTrajectory {
 #[cfg(test)]
 mod tests {
     use mswea_export::from_records;
-    use mswea_run::journal::trajectory::records_from_trajectory;
+    use mswea_record::trajectory::records_from_trajectory;
     use serde_json::{Value, json};
 
     use super::*;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use mswea_session::{journal_beside, trajectory_beside};
+use mswea_record::{journal_beside, trajectory_beside};
 
 use crate::settings::ViewRoots;
 

@@ -352,7 +352,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, format!("{value}\n")).unwrap();
         };
-        let journal = json!({"seq": 1, "t": 1.0, "event": "run_started", "format": mswea_run::journal::FORMAT, "run_id": "r1",
+        let journal = json!({"seq": 1, "t": 1.0, "event": "run_started", "format": mswea_record::journal::FORMAT, "run_id": "r1",
             "host_version": "1", "task": "fix it", "config": {}, "plugins": [], "parent": null});
         let atif = |id: &str| {
             json!({"schema_version": "ATIF-v1.7", "trajectory_id": id, "agent": {"name": "x", "version": "1"},

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 
 use mswea_core::Usage;
-use mswea_run::Account;
-use mswea_run::journal::LONGEST_LINE;
+use mswea_record::Account;
+use mswea_record::journal::LONGEST_LINE;
 use serde::Deserialize;
 
 /// The number of bytes of a line that are read for the kind of its event.

@@ -110,6 +110,6 @@ fn the_program_keeps_its_cache_in_the_users_cache_folder() {
     host.args(["plugin", "inspect", path]).run().expect(0);
     let host = Host::new().env("XDG_CACHE_HOME", "/proc/no/such/folder");
     host.args(["plugin", "inspect", path]).run().expect(0);
-    let host = Host::new().empty_cache().args(["plugin", "clear-cache"]);
+    let host = Host::new().empty_cache().args(["plugin", "cache", "clear"]);
     host.run().expect(0).says(&["removed 0 files"]);
 }

@@ -20,7 +20,7 @@ use super::ContainerSettings;
 use super::engine::{KEY, ListedContainer};
 use crate::folders::{in_name, own_file};
 use crate::owner::{Life, Owner};
-use crate::state::state_folder;
+use mswea_files::state_folder;
 
 /// How long an engine may take to make a container for a host that is gone. A container that has
 /// not appeared by then is not expected any more.

@@ -118,14 +118,7 @@ impl Endpoint {
     /// A text of the server without the token, in whatever spelling.
     pub(crate) fn masked(&self, text: &str) -> String {
         let places = self.token.as_ref().map(|token| token.find(text));
-        let (mut out, mut done) = (String::with_capacity(text.len()), 0);
-        for place in places.unwrap_or_default() {
-            out.push_str(&text[done..place.start]);
-            out.push_str("[token]");
-            done = place.end;
-        }
-        out.push_str(&text[done..]);
-        out
+        secrecy::replaced(text, &places.unwrap_or_default(), "[token]")
     }
 
     /// An output of a command or a program without the token, unless the token may be an ordinary word.

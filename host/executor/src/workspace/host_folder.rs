@@ -10,8 +10,8 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FlockOperation, StatxFlags, statx};
 use serde::{Deserialize, Serialize};
 
-use crate::state::{made_state_folder, state_folder};
 use mswea_core::{ExecutorError, Stop};
+use mswea_files::{made_state_folder, state_folder};
 
 /// The number of attempts to remove a folder into which another process still writes.
 const ATTEMPTS: usize = 50;

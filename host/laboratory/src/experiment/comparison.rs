@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use super::answer::{self, Degree, RoleAnswer};
 use super::excerpt;
 use super::latency::Latency;
+use mswea_core::Event;
 use mswea_core::Identity;
-use mswea_run::journal::{Event, Record};
+use mswea_record::journal::Record;
 
 /// The number of answers of each degree, in the order of [`Degree::ALL`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use super::comparison::Comparison;
 use super::recorded::{RecordedError, journals, named, shown};
 use super::text::{number, one_line};
-use mswea_run::journal::{self, Event};
+use mswea_core::Event;
+use mswea_record::journal;
 
 impl Comparison {
     /// The comparisons that shadows left in journals: files, and folders with what is below them.
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
     use crate::experiment::testing::record_run;
     use mswea_core::Journal;
-    use mswea_run::journal::JournalFile;
+    use mswea_record::journal::JournalFile;
 
     /// A run with a shadow of this name, with one divergence; it ended or was killed.
     fn shadowed(path: &Path, plugins: &[&str], ended: bool) {

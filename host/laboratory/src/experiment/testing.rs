@@ -298,7 +298,7 @@ pub(super) fn reply(id: &str, command: &str) -> Reply {
 pub(super) fn record_run(journal: &dyn Journal, run_id: &str, steps: u32, size: usize) {
     let record = |event: Event| journal.record(&event).unwrap();
     record(Event::RunStarted {
-        format: mswea_run::journal::FORMAT.to_owned(),
+        format: mswea_record::journal::FORMAT.to_owned(),
         run_id: run_id.to_owned(),
         host_version: "0".into(),
         task: "t".into(),
@@ -359,6 +359,7 @@ pub(super) fn record_steps(journal: &dyn Journal, steps: RangeInclusive<u32>, si
         message.extra.insert("exception_info".into(), "".into());
         record(Event::Observed {
             messages: vec![message],
+            shown: Vec::new(),
         });
     }
 }

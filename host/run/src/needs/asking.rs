@@ -8,11 +8,11 @@ use crate::global::GlobalAccount;
 use crate::next::exceeded;
 use crate::recorder::Recorder;
 use crate::settings::RunLimits;
-use crate::state::plausible_cost;
 use mswea_core::{
     Asker, Context, End, Event, Message, Model, ModelError, ModelFailure, Pricing, Progress,
     REMEMBERED, Reply, Tool,
 };
+use mswea_record::plausible_cost;
 
 /// Sends a processor's question to the model.
 pub(crate) struct LoopAsker<'a> {

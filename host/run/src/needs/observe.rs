@@ -10,19 +10,22 @@ use crate::prompts::template_failed;
 use crate::state::{OpenStep, Stage};
 use mswea_core::{Action, End, Event, Message, Output, PluginFault};
 
-/// The actions whose outputs the model gets, with the outputs and their times.
+/// The actions whose outputs the model gets, with the outputs.
 #[derive(Default)]
 struct Outputs {
     actions: Vec<Action>,
     outputs: Vec<Output>,
-    times: Vec<f64>,
+    /// The index of each action in the step; none of one that did not run.
+    indexes: Vec<Option<usize>>,
+    /// The time of those that did not run.
+    now: f64,
 }
 
 impl Outputs {
-    fn push(&mut self, action: Action, output: Output, time: f64) {
+    fn push(&mut self, action: Action, output: Output, index: Option<usize>) {
         self.actions.push(action);
         self.outputs.push(output);
-        self.times.push(time);
+        self.indexes.push(index);
     }
 
     /// The outputs of a step. The output that submits is left out: its call gets the same result as a
@@ -30,11 +33,14 @@ impl Outputs {
     /// unused calls get no result.
     /// With `has_calls`, the parser reads tool calls; then a command of the user gets a result, too.
     fn of(step: &OpenStep, submits: bool, is_bare: bool, has_calls: bool, now: f64) -> Self {
-        let mut all = Self::default();
+        let mut all = Self {
+            now,
+            ..Self::default()
+        };
         if !(submits && is_bare) {
             for action in &step.unused {
                 let reason = "no command was found in this tool call";
-                all.push(action.clone(), Output::not_executed(reason), now);
+                all.push(action.clone(), Output::not_executed(reason), None);
             }
         }
         let done = |slot: &&crate::state::Slot| matches!(slot.stage, Stage::Done(_));
@@ -44,9 +50,9 @@ impl Outputs {
         } else {
             done
         };
-        for slot in &step.slots[..shown] {
-            if let Stage::Done(output) = &slot.stage {
-                all.push(slot.action.clone(), output.0.clone(), output.1);
+        for (index, slot) in step.slots[..shown].iter().enumerate() {
+            if let Some(output) = slot.output() {
+                all.push(slot.action.clone(), output.clone(), Some(index));
             }
         }
         let skipped = step.slots[shown..].iter().map(|slot| &slot.action);
@@ -55,7 +61,7 @@ impl Outputs {
         for action in skipped.filter(is_answered) {
             if !(submits && is_bare) {
                 let output = Output::not_executed("action was not executed");
-                all.push(action.clone(), output, now);
+                all.push(action.clone(), output, None);
             }
         }
         all
@@ -83,8 +89,8 @@ impl Agent {
             self.update_variables();
             messages = self.formatted(&outputs, submits).await?;
         }
-        self.complete(&mut messages, &outputs);
-        self.record(Event::Observed { messages })?;
+        let shown = self.complete(&mut messages, &outputs);
+        self.record(Event::Observed { messages, shown })?;
         self.show_messages(before);
         Ok(())
     }
@@ -122,11 +128,13 @@ impl Agent {
         Ok(plain())
     }
 
-    /// Adds the keys that mini-swe-agent stores with every observation, and finds images.
-    fn complete(&self, messages: &mut [Message], all: &Outputs) {
+    /// Finds images, and returns for each message the index of the action whose output it shows. A message about an
+    /// action that did not run gets the keys of an observation here, because its output is recorded nowhere else.
+    fn complete(&self, messages: &mut [Message], all: &Outputs) -> Vec<Option<usize>> {
         let multimodal = self.parts.multimodal.as_ref();
         let images_wanted = multimodal.is_some_and(Multimodal::takes_observations);
         let one_each = messages.len() == all.outputs.len();
+        let mut shown = Vec::with_capacity(messages.len());
         for (position, message) in messages.iter_mut().enumerate() {
             // By index, if there is one message for each action, because some servers use an id
             // twice.
@@ -136,12 +144,18 @@ impl Agent {
                 Some(_) => (0..all.actions.len()).find(same),
                 None => None,
             };
-            if let Some(index) = belongs {
-                add_raw(&mut message.extra, &all.outputs[index], all.times[index]);
+            let ran = belongs.and_then(|index| all.indexes[index]);
+            if let (Some(index), None) = (belongs, ran) {
+                add_raw(&mut message.extra, &all.outputs[index], all.now);
             }
+            shown.push(ran);
             if images_wanted {
                 self.find_images(message);
             }
         }
+        if shown.iter().all(Option::is_none) {
+            shown.clear();
+        }
+        shown
     }
 }

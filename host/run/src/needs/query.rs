@@ -8,10 +8,11 @@ use super::person::{MEMORY, aside};
 use super::sampling::SampledReply;
 use crate::agent::Agent;
 use crate::next::exceeded;
-use crate::state::{Phase, plausible_cost};
+use crate::state::Phase;
 use mswea_core::{
     Change, End, Event, ModelError, ModelFailure, PersonMode, Progress, Reply, Usage, View,
 };
+use mswea_record::plausible_cost;
 
 impl Agent {
     pub(crate) async fn query(&mut self) -> Result<(), End> {

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::agent::Agent;
-use crate::journal::Record;
 use crate::rules::AgentRules;
 use crate::state::{Phase, State};
 use mswea_core::{End, Event, exit_message};
+use mswea_record::journal::Record;
 
 /// Sums of costs that differ less are the same.
 const SAME_COST: f64 = 1e-9;

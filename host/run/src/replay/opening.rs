@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::agent::Agent;
-use crate::journal::Record;
 use mswea_core::{Event, Message, Object};
+use mswea_record::journal::Record;
 
 /// In these the templates of the first messages are, and the variables that they may name.
 const SECTIONS: [&str; 2] = ["agent", "model"];

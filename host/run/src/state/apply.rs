@@ -5,12 +5,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::failures::{is_filtered, timeouts};
-use super::{
-    Confirmation, Ending, PaidReply, Phase, Salvaging, Slot, Stage, State, plausible_cost,
-};
+use super::{Confirmation, PaidReply, Phase, Salvaging, Slot, Stage, State};
+use crate::calls::add_raw;
 use crate::sampler::SAMPLED;
 use crate::submission::submission;
 use mswea_core::{Action, End, Event, Message, Object, Reply, TOOL_STATE, exit_message};
+use mswea_record::{Ending, plausible_cost};
 
 impl State {
     /// Applies one event, which was recorded at `t` (Unix seconds). What the state keeps of the event is
@@ -69,12 +69,7 @@ impl State {
             | Event::Output { index, .. }
             | Event::Rewritten { index, .. }
             | Event::Denied { index, .. } => self.act(t, index, event),
-            Event::Observed { messages } => {
-                self.join(messages);
-                if let Phase::Acting(step) = std::mem::take(&mut self.phase) {
-                    self.join(step.said);
-                }
-            }
+            Event::Observed { messages, shown } => self.observe(messages, &shown),
             Event::Interrupted => self.interrupt(),
             Event::Answered {
                 question,
@@ -321,6 +316,20 @@ impl State {
             Event::Denied { policy, reason, .. } => slot.deny(&policy, &reason),
             _ => {}
         }
+    }
+
+    fn observe(&mut self, mut messages: Vec<Message>, shown: &[Option<usize>]) {
+        let Phase::Acting(step) = std::mem::take(&mut self.phase) else {
+            return self.join(messages);
+        };
+        for (message, index) in messages.iter_mut().zip(shown) {
+            let slot = index.and_then(|index| step.slots.get(index));
+            if let Some(Stage::Done(done)) = slot.map(|slot| &slot.stage) {
+                add_raw(&mut message.extra, &done.0, done.1);
+            }
+        }
+        self.join(messages);
+        self.join(step.said);
     }
 
     fn close(&mut self, event: Event) {

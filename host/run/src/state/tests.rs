@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use super::*;
-use crate::journal::{MemoryJournal, Record, fold, read_bytes};
-use mswea_core::{Action, End, ErrorClass, Event, Journal};
+use crate::state::fold;
+use mswea_core::{Action, End, ErrorClass, Event, Journal, Usage};
+use mswea_record::journal::{MemoryJournal, Record, read_bytes};
 
 fn records(events: &[Event]) -> Vec<Record> {
     let journal = MemoryJournal::new();
@@ -147,7 +148,15 @@ fn random_runs_rebuild() {
             }
             let messages = vec![Message::new("user", "seen"); actions.len()];
             list.extend(messages.clone());
-            push(&mut events, &mut lists, &list, Event::Observed { messages });
+            push(
+                &mut events,
+                &mut lists,
+                &list,
+                Event::Observed {
+                    messages,
+                    shown: Vec::new(),
+                },
+            );
         }
         let all = records(&events);
         let mut file = Vec::new();
@@ -321,6 +330,7 @@ fn an_unfinished_action_is_found() {
     assert_eq!(step.open().map(|(index, _)| index), Some(2));
     events.push(Event::Observed {
         messages: vec![Message::new("user", "seen")],
+        shown: Vec::new(),
     });
     events.push(Event::RunEnded {
         exit_status: "Submitted".into(),

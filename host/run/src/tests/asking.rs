@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::journal::Record;
 use mswea_core::{Asker, ModelFailure, Processor, ViewChange};
+use mswea_record::journal::Record;
 
 fn usage() -> Option<Usage> {
     Some(Usage {

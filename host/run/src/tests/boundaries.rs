@@ -7,8 +7,8 @@ use super::lost::compare_until_lost;
 pub(super) use super::lost::timeless;
 use super::person::attended;
 use super::*;
-use crate::journal::{Record, read_bytes, trajectory};
 use mswea_core::{Clock, PersonMode};
+use mswea_record::journal::{Record, read_bytes};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A run: its replies, and whether the policies judge its actions.
@@ -100,7 +100,7 @@ pub(super) fn watch(agent: &Agent, before: State, journal: Arc<MemoryJournal>) {
 
 pub(super) fn started() -> Event {
     Event::RunStarted {
-        format: journal::FORMAT.into(),
+        format: mswea_record::journal::FORMAT.into(),
         run_id: "r".into(),
         host_version: "1".into(),
         task: "t".into(),
@@ -236,9 +236,9 @@ async fn a_run_that_is_stopped_anywhere_goes_on_as_if_it_were_not() {
             charged(&whole.records),
             "seed {seed}"
         );
-        let trajectory = trajectory::from_journal(&whole.records);
+        let trajectory = fold(&whole.records).into_trajectory();
         assert_eq!(
-            trajectory::of_state(whole.ended.state),
+            whole.ended.state.into_trajectory(),
             trajectory,
             "seed {seed}"
         );

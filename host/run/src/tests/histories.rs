@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::boundaries::{advancing, started, timeless, watch};
 use super::*;
-use crate::journal::{Record, first_steps, of_fork};
+use crate::beginning::{first_steps, of_fork};
+use mswea_record::journal::Record;
 
 /// Answers by chance, as far as it has answers left.
 struct Fickle(Mutex<(fastrand::Rng, u32)>);

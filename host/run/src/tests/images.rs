@@ -53,13 +53,13 @@ async fn prompts_and_observations_are_and_what_the_model_writes_is_not() {
             "exit text",
         ];
         assert_eq!(forms(&ran.ended.state.messages), expected);
-        // The journal has the messages that were sent to the model.
+        // The journal has what was sent to the model.
         let recorded: Vec<Message> = ran
             .journal
             .records()
             .into_iter()
             .flat_map(|record| match record.event {
-                Event::Opening { messages } | Event::Observed { messages } => messages,
+                Event::Opening { messages } | Event::Observed { messages, .. } => messages,
                 Event::Rejected { feedback, .. } => feedback.into_iter().collect(),
                 _ => Vec::new(),
             })
@@ -69,9 +69,9 @@ async fn prompts_and_observations_are_and_what_the_model_writes_is_not() {
             .state
             .messages
             .iter()
-            .map(|message| &**message)
             .filter(|message| !["assistant", "exit"].contains(&message.role.as_str()));
-        assert!(recorded.iter().eq(sent));
+        let of = |it: &Message| (it.role.clone(), it.content.clone(), it.tool_call_id.clone());
+        assert!(recorded.iter().map(of).eq(sent.map(|it| of(it))));
         let output = &ran.ended.state.messages[3];
         assert_eq!(output.extra["raw_output"], json!("echo <image_url:w>"));
     }

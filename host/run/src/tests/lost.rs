@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::boundaries::charged;
 use super::*;
-use crate::journal::Record;
+use mswea_record::journal::Record;
 
 /// A message without the time at which it was made.
 pub(super) fn timeless(message: &Message) -> Value {

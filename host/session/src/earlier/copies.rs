@@ -5,12 +5,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use mswea_core::Event;
-use mswea_run::journal::{glance, is_held};
+use mswea_record::journal::{glance, is_held};
 
 use super::others::with_put_aside;
 use super::{Earlier, EarlierError};
-use crate::files::runs_folder;
-use crate::index::{self, HeldRunId};
+use mswea_record::index::{self, HeldRunId};
+use mswea_record::runs_folder;
 
 impl Earlier {
     /// Checks that the run does not go on, and has not gone on, in another copy of this journal: in one to which

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mswea_run::journal::JournalError;
+use mswea_record::journal::JournalError;
 
 /// Why a run can't be continued, forked or replayed from a file.
 #[derive(Debug, thiserror::Error)]

@@ -7,12 +7,13 @@ use serde_json::Value;
 
 use mswea_core::End;
 use mswea_files as regular_file;
+use mswea_record::journal::Reopened;
+use mswea_record::trajectory::{self, TrajectoryError};
 use mswea_run::AgentRules;
-use mswea_run::journal::Reopened;
-use mswea_run::journal::trajectory::{self, TrajectoryError};
+use mswea_run::fold;
 
-use super::super::files::{is_device, runs_folder};
 use super::{Earlier, EarlierError, foreign, of_journal};
+use mswea_record::{is_device, runs_folder};
 
 impl Earlier {
     /// The locked journal of a run that has submitted and ended ([`EarlierError::Submitted`]), if
@@ -74,7 +75,7 @@ impl Earlier {
     pub fn finish(&self) -> Result<(PathBuf, End), TrajectoryError> {
         let files = self.files();
         files.remove_temporary();
-        let mut value = trajectory::from_journal(&self.records);
+        let mut value = fold(&self.records).into_trajectory();
         trajectory::set_journal(&mut value, files.journal_seen_from_trajectory());
         trajectory::write(&files.trajectory, &value)?;
         Ok((files.trajectory, self.recorded_end()))

@@ -6,12 +6,12 @@ use serde_json::error::Category;
 use serde_json::{Value, json};
 
 use mswea_core::Event;
-use mswea_run::journal::Log;
-use mswea_run::journal::trajectory::{FORMAT, is_trajectory, owner, records_from_trajectory};
+use mswea_record::journal::Log;
+use mswea_record::trajectory::{FORMAT, is_trajectory, owner, records_from_trajectory};
 use mswea_text::read_json;
 
 use super::{Earlier, EarlierError};
-use crate::files::trajectory_beside;
+use mswea_record::trajectory_beside;
 
 /// A trajectory; none if the file is something else.
 pub(super) fn read(path: &Path) -> Option<Value> {

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use mswea_core::{Answer, Event, Executor, Parent};
-use mswea_run::journal::{Record, Reopened, first_steps, fold, of_fork};
+use mswea_record::journal::{Record, Reopened};
+use mswea_run::{first_steps, fold, of_fork};
 
 use super::{Earlier, EarlierError, of_journal};
 

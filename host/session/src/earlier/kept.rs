@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use mswea_core::Event;
-use mswea_run::journal::Record;
+use mswea_record::journal::Record;
 
 /// The config and the plugins of the run's last process whose environment became ready. So a
 /// `resume` that failed before that, for example because its folder does not exist, has no effect.

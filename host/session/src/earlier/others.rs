@@ -13,12 +13,11 @@ use serde_json::Value;
 
 use mswea_core::Event;
 use mswea_executor::{aside, folder_of_handle};
-use mswea_run::journal::{glance, is_held};
+use mswea_record::journal::{glance, is_held};
 
 use super::{Earlier, EarlierError};
-use crate::files::{runs_folder, trajectory_beside};
-use crate::index;
 use mswea_config::Config;
+use mswea_record::{index, put_aside, runs_folder};
 
 /// The largest journal that is searched for the folder of its run.
 const SEARCHED: u64 = 256 << 20;
@@ -218,29 +217,14 @@ impl Search {
 
 /// The journals of this user's runs, including those that a later run has renamed.
 fn journals() -> BTreeSet<PathBuf> {
-    let mut journals = BTreeSet::new();
-    let entries = std::fs::read_dir(runs_folder()).into_iter().flatten();
-    for path in entries.flatten().map(|entry| entry.path()) {
-        if let Some((_, noted)) = index::read(&path) {
-            journals.insert(noted);
-        } else if trajectory_beside(&path).is_some() {
-            journals.insert(path);
-        }
-    }
-    journals.into_iter().flat_map(with_put_aside).collect()
+    let all = index::entries(&runs_folder());
+    all.flat_map(|(journal, _)| with_put_aside(journal))
+        .collect()
 }
 
 /// A journal, and those of its name that later runs have put aside.
-pub(super) fn with_put_aside(journal: PathBuf) -> Vec<PathBuf> {
-    let numbered = (1_u32..).map(|number| {
-        let mut name = journal.clone().into_os_string();
-        name.push(format!(".{number}"));
-        PathBuf::from(name)
-    });
-    let aside = numbered.take_while(|path| path.symlink_metadata().is_ok());
-    let mut all: Vec<PathBuf> = aside.collect();
-    all.push(journal);
-    all
+pub(super) fn with_put_aside(journal: PathBuf) -> impl Iterator<Item = PathBuf> {
+    put_aside(journal.clone()).chain([journal])
 }
 
 /// The inode numbers of locked files, as the kernel lists them for this PID namespace: the journal

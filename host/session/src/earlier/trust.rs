@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use mswea_config::{Layers, RecordedValue, names_no_file};
 use mswea_core::Event;
+use mswea_record::journal::Record;
 use mswea_run::State;
-use mswea_run::journal::{Record, fold};
+use mswea_run::fold;
 use mswea_run::{Phase, Stage};
 use mswea_text::harmless;
 

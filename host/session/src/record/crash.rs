@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mswea_core::{End, Event, Journal as _, Object};
-use mswea_run::journal::fold;
+use mswea_run::fold;
 
 use super::RunRecord;
 

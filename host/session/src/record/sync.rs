@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mswea_core::Event;
 use mswea_executor::aside;
-use mswea_run::journal::JournalFile;
+use mswea_record::journal::JournalFile;
 
 /// Whether and when to wait for the disk.
 pub(super) struct DiskSync {

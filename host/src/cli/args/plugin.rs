@@ -56,9 +56,6 @@ pub enum PluginCommand {
         folder and in the folders of its config files."
     )]
     Pin(PinArgs),
-    /// The former name of `plugin cache clear`
-    #[command(hide = true)]
-    ClearCache,
 }
 
 /// Flags of `plugin new`.

@@ -176,7 +176,7 @@ fn commands() {
             &["plugin", "inspect", "a.wasm", "--json"],
             "Plugin(Inspect { plugin: \"a.wasm\", wit: false, json: true })",
         ),
-        (&["plugin", "clear-cache"], "Plugin(ClearCache)"),
+        (&["plugin", "cache", "clear"], "Plugin(Cache(Clear))"),
         (&["config", "show"], "Config(Show { origin: false"),
         (
             &["config", "show", "--origin", "-c", "a=1", "-m", "x/y"],

@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mswea_batch::{BatchReport, FolderState};
-use mswea_run::journal::glance;
+use mswea_record::journal::glance;
 
 use super::look::{cost_of, state};
 use crate::cli::args::BatchWatchArgs;

@@ -6,7 +6,7 @@ use rustix::fs::Access;
 use tokio::runtime::Runtime;
 
 use mswea_executor::probe::{Probe, ProbeState};
-use mswea_executor::state_folder;
+use mswea_files::state_folder;
 use mswea_plugin_host::{Cache, Loader, builtin};
 
 /// The name of the check of the plugins inside.

@@ -411,7 +411,7 @@ pub(super) fn start(look: Look, lost_on_stdout: LossNotice) -> Option<&'static O
 
 /// A spool on the disk: on many machines the folder of temporary files is in memory.
 fn spool() -> Spool {
-    let folder = crate::executor::state_folder("runs");
+    let folder = mswea_files::state_folder("runs");
     Spool::new(Some(folder).filter(|folder| folder.is_dir()))
 }
 

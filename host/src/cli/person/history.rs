@@ -9,7 +9,7 @@ use std::path::PathBuf;
 const MOST: usize = 500;
 
 fn file() -> Option<PathBuf> {
-    crate::executor::home_state_folder("typed.jsonl")
+    mswea_files::home_state_folder("typed.jsonl")
 }
 
 /// The earlier texts, the newest last.

@@ -33,7 +33,7 @@ pub fn run(command: &PluginCommand) -> Result<ExitCode, Failure> {
         PluginCommand::Diff(args) => diff::run(args),
         PluginCommand::Check(args) => check::run(args),
         PluginCommand::Cache(CacheCommand::List { json }) => cache::list(*json),
-        PluginCommand::Cache(CacheCommand::Clear) | PluginCommand::ClearCache => cache::clear(),
+        PluginCommand::Cache(CacheCommand::Clear) => cache::clear(),
         PluginCommand::Pin(args) => pin::run(args),
     }
 }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use mswea_core::Event;
 use mswea_files as regular_file;
+use mswea_record::journal::{self, Glance, is_held};
+use mswea_record::trajectory_of;
 use mswea_run::State;
-use mswea_run::journal::{self, Event, Glance, is_held};
-use mswea_session::trajectory_of;
 
 /// The largest journal that is read whole for a list.
 const READ: u64 = 1 << 30;
@@ -150,5 +151,5 @@ fn state(file: &File, path: &Path) -> Result<State, String> {
     }
     let log = journal::read_from(BufReader::new(file), &shown.to_string());
     let log = log.map_err(|error| format!("`{shown}`: {error}"))?;
-    Ok(journal::fold(&log.records))
+    Ok(mswea_run::fold(&log.records))
 }

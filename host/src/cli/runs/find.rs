@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::card::head;
 use mswea_core::Event;
-use mswea_run::journal::{glance, trajectory};
-use mswea_session::index;
-use mswea_session::{journal_beside, runs_folder, trajectory_beside};
+use mswea_record::journal::glance;
+use mswea_record::trajectory;
+use mswea_record::{index, journal_beside, put_aside, runs_folder, trajectory_beside};
 
 /// How many runs are named in a message if an id fits several.
 const NAMED: usize = 5;
@@ -30,29 +30,22 @@ impl JournalPlace {
 
 /// The runs of this user: those below the state folder, and those with a link there.
 pub(super) fn all() -> Vec<JournalPlace> {
-    let mut places = Vec::new();
-    let entries = std::fs::read_dir(runs_folder()).into_iter().flatten();
-    for path in entries.flatten().map(|entry| entry.path()) {
-        if let Some((run_id, noted)) = index::read(&path) {
-            // A command has removed the journal, and it was continued beside the link.
-            if path
-                .with_file_name(format!("{run_id}.events.jsonl"))
-                .exists()
-            {
-                continue;
-            }
-            places.push(JournalPlace {
-                journal: followed(&run_id, noted),
-                noted: Some(run_id),
-            });
-        } else if trajectory_beside(&path).is_some() {
-            places.push(JournalPlace {
-                journal: path,
+    let folder = runs_folder();
+    let entries = index::entries(&folder).filter_map(|(journal, noted)| {
+        let Some(run_id) = noted else {
+            return Some(JournalPlace {
+                journal,
                 noted: None,
             });
-        }
-    }
-    places
+        };
+        // A command may have removed the journal, and it was continued beside the link.
+        let is_here = folder.join(format!("{run_id}.events.jsonl")).exists();
+        (!is_here).then(|| JournalPlace {
+            journal: followed(&run_id, journal),
+            noted: Some(run_id),
+        })
+    });
+    entries.collect()
 }
 
 /// The current path of a linked journal: a later run with the same output may have renamed it.
@@ -61,13 +54,8 @@ fn followed(run_id: &str, noted: PathBuf) -> PathBuf {
     if is_it(&noted) {
         return noted;
     }
-    let aside = (1_u32..).map(|number| {
-        let mut name = noted.clone().into_os_string();
-        name.push(format!(".{number}"));
-        PathBuf::from(name)
-    });
-    let mut there = aside.take_while(|path| path.symlink_metadata().is_ok());
-    there.find(|path| is_it(path)).unwrap_or(noted)
+    let aside = put_aside(noted.clone()).find(|path| is_it(path));
+    aside.unwrap_or(noted)
 }
 
 /// The journal of one run, named by its id, by the beginning of its id, or by the path of its

@@ -9,8 +9,8 @@ use crate::cli::args::RemoveArgs;
 use crate::cli::exit::ExitCode;
 use crate::cli::gc;
 use crate::cli::output::{self, Failure};
-use mswea_run::journal::trajectory;
-use mswea_session::{RunFiles, index, runs_folder};
+use mswea_record::trajectory;
+use mswea_record::{RunFiles, index, runs_folder};
 
 /// Removes the named runs, without asking.
 pub fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {

@@ -13,8 +13,10 @@ use crate::cli::args::RepairArgs;
 use crate::cli::exit::ExitCode;
 use crate::cli::output::{self, Failure};
 use mswea_files as regular_file;
-use mswea_run::journal::{self, Log, trajectory};
-use mswea_session::{RunFiles, trajectory_of};
+use mswea_record::journal::{self, Log};
+use mswea_record::trajectory;
+use mswea_record::{RunFiles, trajectory_of};
+use mswea_run::fold;
 
 /// Repairs the named runs, and prints the result of each.
 pub fn repair(args: &RepairArgs) -> Result<ExitCode, Failure> {
@@ -52,7 +54,7 @@ fn mend(path: &Path) -> Result<String, String> {
             "nothing was recorded in the journal `{shown}`: its run never began"
         ));
     }
-    let state = journal::fold(&log.records);
+    let state = fold(&log.records);
     if state.run_id.is_empty() {
         return Err(format!(
             "`{shown}` is not a journal of mswea-host: it does not begin with `run_started`"
@@ -64,7 +66,7 @@ fn mend(path: &Path) -> Result<String, String> {
         journal: path.to_owned(),
     }
     .remove_temporary();
-    let mut value = trajectory::from_journal(&log.records);
+    let mut value = fold(&log.records).into_trajectory();
     trajectory::set_journal(&mut value, Path::new(path.file_name().unwrap_or_default()));
     let ended = match &state.ended {
         Some(end) => format!("it ended with `{}`", end.exit_status),

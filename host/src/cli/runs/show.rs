@@ -12,7 +12,7 @@ use crate::cli::exit::ExitCode;
 use crate::cli::front::{Size, account, shorten};
 use crate::cli::output::{self, Failure};
 use mswea_core::Message;
-use mswea_run::journal::{self, Log};
+use mswea_record::journal::{self, Log};
 use mswea_run::{Phase, Stage, State};
 use mswea_text::one_line;
 
@@ -34,7 +34,7 @@ pub fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
     let shown = journal.display().to_string();
     let log = journal::read_from(BufReader::new(&file), &shown);
     let log = log.map_err(|error| failed(format!("`{shown}`: {error}")))?;
-    let state = journal::fold(&log.records);
+    let state = mswea_run::fold(&log.records);
     match args.json {
         true => output::json(&value(&card, &log, &state)),
         false => output::text(&text(&card, &log, &state)),

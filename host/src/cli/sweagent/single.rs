@@ -19,7 +19,7 @@ use crate::cli::{configs, dotenv, run};
 use mswea_config::{Layers, ProcessEnvironment, Sources};
 use mswea_core::Front;
 use mswea_executor::TempFolder;
-use mswea_run::journal::trajectory as run_trajectory;
+use mswea_record::trajectory as run_trajectory;
 use mswea_secrecy as secrecy;
 use mswea_session::{self as session, Job};
 use mswea_sweagent::{

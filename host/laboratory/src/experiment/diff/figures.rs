@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::super::testing;
 use super::tests::{compare, last};
 use super::*;
-use mswea_run::journal::{Event, JournalFile};
+use mswea_core::Event;
+use mswea_record::journal::JournalFile;
 
 /// `cargo test --release -- --ignored --nocapture figures_of_diff`
 #[test]

@@ -18,7 +18,7 @@ use mswea_core::{
     AdapterNext, ConfiguredRole, ErrorClass, HttpRequest, Manner, Message, ModelError, Outcome,
     PluginFault, Problem, Verdict,
 };
-use mswea_run::journal::JournalFile;
+use mswea_record::journal::JournalFile;
 pub(super) use processors::last;
 
 /// Runs with this many steps each.

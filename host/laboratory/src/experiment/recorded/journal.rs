@@ -8,8 +8,9 @@ use super::{
     Left, RecordedOutcome, RecordedQuestion, RecordedVerdict, Run, RunFileFormat, Step, lighten,
     stand_ins,
 };
+use mswea_core::Event;
 use mswea_core::{Action, Message, Output, Reply};
-use mswea_run::journal::{self, Event};
+use mswea_record::journal;
 use mswea_run::{Phase, State};
 
 /// Reads a run; also returns a warning about the file, if there is one.

@@ -4,11 +4,14 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::experiment::testing::{self, record_run, record_steps};
+use mswea_core::Event;
 use mswea_core::{Journal, Part, Usage};
-use mswea_run::journal::{Event, JournalFile, Reopened, trajectory};
+use mswea_record::journal::{JournalFile, Reopened};
+use mswea_record::trajectory;
+use mswea_run::fold;
 
 /// Writes a finished run as a journal, and returns its records.
-fn journal(path: &Path, run_id: &str, steps: u32) -> Vec<mswea_run::journal::Record> {
+fn journal(path: &Path, run_id: &str, steps: u32) -> Vec<mswea_record::journal::Record> {
     let journal = JournalFile::create(path).unwrap();
     record_run(&journal, run_id, steps, 30);
     let ended = Event::RunEnded {
@@ -21,7 +24,7 @@ fn journal(path: &Path, run_id: &str, steps: u32) -> Vec<mswea_run::journal::Rec
         message: None,
     };
     journal.record(&ended).unwrap();
-    mswea_run::journal::read(path).unwrap().records
+    mswea_record::journal::read(path).unwrap().records
 }
 
 #[test]
@@ -62,7 +65,7 @@ fn both_forms_of_a_run_are_read_once_and_say_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let records = journal(&folder.path().join("deep/er/a.events.jsonl"), "run-a", 5);
     let file = folder.path().join("deep/er/a.traj.json");
-    trajectory::write(&file, &trajectory::from_journal(&records)).unwrap();
+    trajectory::write(&file, &fold(&records).into_trajectory()).unwrap();
     let both = load(folder.path()).unwrap();
     assert_eq!((both.runs.len(), both.steps()), (1, 5));
     assert_eq!(both.warnings, Vec::<String>::new());
@@ -131,6 +134,7 @@ fn calls_without_a_command_and_the_submission() {
     let observed = |ids: [&str; 2]| {
         record(Event::Observed {
             messages: ids.map(tool).into(),
+            shown: Vec::new(),
         });
     };
     let output = |index, text: &str| Event::Output {
@@ -344,7 +348,7 @@ fn what_is_damaged_is_left_out_and_named() {
     middle[900] = b'\n';
     std::fs::write(place("middle.events.jsonl"), middle).unwrap();
     // A trajectory that was cut off, and files of other kinds.
-    let whole = trajectory::from_journal(&records).to_string();
+    let whole = fold(&records).into_trajectory().to_string();
     let whole = whole.replace("\"torn\"", "\"another\"");
     std::fs::write(place("cut.traj.json"), &whole[..whole.len() / 2]).unwrap();
     std::fs::write(place("other.traj.json"), "{\"messages\": 7}").unwrap();
@@ -409,7 +413,7 @@ fn nothing_is_an_error_that_says_what_was_looked_for() {
 fn half_a_character_does_not_cost_a_trajectory() {
     let folder = tempfile::tempdir().unwrap();
     let records = journal(&folder.path().join("a.events.jsonl"), "a", 3);
-    let mut value = trajectory::from_journal(&records);
+    let mut value = fold(&records).into_trajectory();
     value["messages"][1]["content"] = "LONE C:\\ud800 😀".into();
     let text = value.to_string().replace("LONE", "\\udcff");
     let file = folder.path().join("b.traj.json");

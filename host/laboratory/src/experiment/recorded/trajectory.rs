@@ -14,7 +14,7 @@ use super::super::text::number;
 use super::{Left, Read, RecordedOutcome, Run, RunFileFormat, Step, lighten, raw_output};
 use mswea_core::{Action, Message, Object, Reply, Usage};
 use mswea_files as regular_file;
-use mswea_run::journal::trajectory::messages_from_trajectory;
+use mswea_record::trajectory::messages_from_trajectory;
 use mswea_text::MendedJson;
 
 /// Reads a run, unless it is one of the `known` ones; also returns a warning about the file, if

@@ -12,8 +12,8 @@ use mswea_core::{
     Action, Asker, Change, ConfiguredRole, Manner, Message, ModelError, Outcome, Output,
     PluginFault, Reply, Verdict,
 };
+use mswea_record::journal::MemoryJournal;
 use mswea_run::history::Chain;
-use mswea_run::journal::MemoryJournal;
 pub(super) use processors::{Model, history};
 
 pub(super) struct Run {

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::AttemptSeries;
 use mswea_core::{CONTENT_LIST, Message, ModelError, ModelFailure, Progress};
 use mswea_executor::aside;
-use mswea_run::{Account, Inquiry};
+use mswea_record::Account;
+use mswea_run::Inquiry;
 use mswea_session::{Job, SetupError, new_run_id};
 use mswea_sweagent::GivenTree;
 use mswea_sweagent::attempts::{

@@ -109,7 +109,7 @@ fn everything_fits_the_terminal() {
         action: &action(long),
         reason: long,
     });
-    let mark = mswea_run::MARK;
+    let mark = mswea_core::MARK;
     shown.runs("submit", &output(&format!("{mark}\npatch\n"), 0));
     shown.front.show(&Progress::Ended {
         end: &End::Submitted,

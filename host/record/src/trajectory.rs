@@ -16,9 +16,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Record, fold};
-use crate::state::{Ending, State};
-use mswea_core::Message;
+use crate::{Account, Ending};
+use mswea_core::{Message, Output};
 
 pub use events::{FENCES_1, is_of_mini, is_trajectory, records_from_trajectory, totals};
 pub use glance::{TrajectoryOwner, owner};
@@ -28,48 +27,64 @@ pub use write::{Target, TrajectoryError, to_string, write};
 /// The value of `trajectory_format`.
 pub const FORMAT: &str = "mini-swe-agent-1.1";
 
-/// Makes the trajectory from the records of a journal.
-pub fn from_journal(records: &[Record]) -> Value {
-    of_state(fold(records))
+/// What a run amounts to, as far as its trajectory says it.
+#[derive(Clone, Debug, Default)]
+pub struct TrajectoryContent {
+    /// The run's id.
+    pub run_id: String,
+    /// Version of the host.
+    pub host_version: String,
+    /// The task.
+    pub task: String,
+    /// The resolved config, secrets left out.
+    pub config: Value,
+    /// Name, kind, version, digest and grants of every plugin.
+    pub plugins: Value,
+    /// Unix seconds of the first event.
+    pub started: Option<f64>,
+    /// Unix seconds of the last event of the loop.
+    pub last: Option<f64>,
+    /// The tokens, the cost and the number of queries.
+    pub account: Account,
+    /// How many requests were sent again.
+    pub retries: u32,
+    /// The failures of plugins: plugin, message.
+    pub faults: Vec<(String, String)>,
+    /// The output of the salvage command.
+    pub salvage: Option<Output>,
+    /// The end, as recorded; none of a run whose host was killed.
+    pub ended: Option<Ending>,
+    /// The history.
+    pub messages: Vec<Arc<Message>>,
 }
 
-/// The same, consuming the records. The memory of each is freed as soon as it was read: a
-/// submission may be large, and several records contain it.
-pub fn from_records(records: Vec<Record>) -> Value {
-    let mut state = State::default();
-    for record in records {
-        state.apply(record.t, record.event);
-    }
-    of_state(state)
-}
-
-/// Makes the trajectory of a run's state. The state of a live run is the same as that of its journal.
-pub fn of_state(mut state: State) -> Value {
-    let end = state.ended.clone().unwrap_or_default();
-    let own = own(&state, &end);
-    let messages = std::mem::take(&mut state.messages);
+/// Makes the trajectory.
+pub fn of_content(mut run: TrajectoryContent) -> Value {
+    let end = run.ended.clone().unwrap_or_default();
+    let own = own(&run, &end);
+    let messages = std::mem::take(&mut run.messages);
     let messages = messages.into_iter().map(Arc::unwrap_or_clone);
     let mut info = json!({
         "model_stats": {
-            "instance_cost": state.account.cost,
-            "api_calls": state.account.queries,
+            "instance_cost": run.account.cost,
+            "api_calls": run.account.queries,
         },
         "config": {
-            "agent": section(&state.config, "agent"),
+            "agent": section(&run.config, "agent"),
             "agent_type": "mswea_host.run.Agent",
-            "model": section(&state.config, "model"),
-            "model_type": model_type(&state.plugins),
-            "environment": section(&state.config, "environment"),
-            "environment_type": environment_type(&state.config),
+            "model": section(&run.config, "model"),
+            "model_type": model_type(&run.plugins),
+            "environment": section(&run.config, "environment"),
+            "environment_type": environment_type(&run.config),
         },
-        "mini_version": format!("mswea-host {}", state.host_version),
+        "mini_version": format!("mswea-host {}", run.host_version),
         "exit_status": end.exit_status,
         "submission": null,
         "mswea": own,
     });
     // Moved, because `json!` would copy it, and it may be large.
     info["submission"] = end.submission.into();
-    let messages = encode(messages.collect(), adapter(&state.plugins) == Some(ROUTER));
+    let messages = encode(messages.collect(), adapter(&run.plugins) == Some(ROUTER));
     let mut trajectory = Map::new();
     trajectory.insert("info".into(), info);
     trajectory.insert("messages".into(), messages.into());
@@ -154,35 +169,35 @@ fn environment_type(config: &Value) -> String {
     format!("mswea_host.executor.{class}")
 }
 
-fn own(state: &State, end: &Ending) -> Value {
+fn own(run: &TrajectoryContent, end: &Ending) -> Value {
     let mut own = Map::new();
-    own.insert("version".into(), state.host_version.as_str().into());
-    own.insert("run_id".into(), state.run_id.as_str().into());
-    own.insert("task".into(), state.task.as_str().into());
-    own.insert("started".into(), json!(state.started));
-    own.insert("ended".into(), json!(state.last));
+    own.insert("version".into(), run.host_version.as_str().into());
+    own.insert("run_id".into(), run.run_id.as_str().into());
+    own.insert("task".into(), run.task.as_str().into());
+    own.insert("started".into(), json!(run.started));
+    own.insert("ended".into(), json!(run.last));
     // Whether the run has ended; else its host was killed.
-    own.insert("complete".into(), state.ended.is_some().into());
-    own.insert("plugins".into(), state.plugins.clone());
-    own.insert("usage".into(), json!(state.account.usage));
-    own.insert("cost_known".into(), (!state.account.cost_unknown).into());
-    own.insert("retries".into(), state.retries.into());
-    if state.account.questions > 0 {
-        own.insert("questions".into(), state.account.questions.into());
+    own.insert("complete".into(), run.ended.is_some().into());
+    own.insert("plugins".into(), run.plugins.clone());
+    own.insert("usage".into(), json!(run.account.usage));
+    own.insert("cost_known".into(), (!run.account.cost_unknown).into());
+    own.insert("retries".into(), run.retries.into());
+    if run.account.questions > 0 {
+        own.insert("questions".into(), run.account.questions.into());
     }
-    if !state.faults.is_empty() {
-        let faults = state.faults.iter();
+    if !run.faults.is_empty() {
+        let faults = run.faults.iter();
         let faults = faults.map(|(plugin, message)| json!({"plugin": plugin, "message": message}));
         own.insert("plugin_faults".into(), faults.collect());
     }
-    if let Some(salvage) = &state.salvage {
+    if let Some(salvage) = &run.salvage {
         own.insert("salvage".into(), json!(salvage));
     }
     if !end.extra.is_empty() {
         own.insert("error".into(), json!(end.extra));
     }
     // Sections for which the format has a place are put there.
-    if let Value::Object(config) = &state.config {
+    if let Value::Object(config) = &run.config {
         let rest: Map<String, Value> = config
             .iter()
             .filter(|(key, _)| !matches!(key.as_str(), "agent" | "model" | "environment"))
@@ -196,6 +211,6 @@ fn own(state: &State, end: &Ending) -> Value {
 }
 
 #[cfg(test)]
-mod shapes_tests;
+mod messages_tests;
 #[cfg(test)]
-mod tests;
+mod shapes_tests;

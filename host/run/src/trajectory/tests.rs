@@ -2,9 +2,14 @@
 
 use serde_json::json;
 
-use super::*;
-use crate::journal::{Event, JournalFile, MemoryJournal, read};
-use mswea_core::{Action, CONTENT_LIST, Journal, Object, Output, Part, Reply, ToolCall, Usage};
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::state::fold;
+use mswea_core::{Action, Event, Journal, Message, Object, Output, Part, Reply, ToolCall, Usage};
+use mswea_record::journal::{JournalFile, MemoryJournal, Record, read};
+use mswea_record::trajectory::{FORMAT, messages_from_trajectory, set_journal, to_string};
 
 fn object(value: Value) -> Object {
     value.as_object().cloned().unwrap()
@@ -49,15 +54,12 @@ pub(super) fn events() -> Vec<Event> {
     };
     let mut seen = Message::new("tool", "<returncode>0</returncode>");
     seen.tool_call_id = Some("c1".into());
-    seen.extra = object(json!({
-        "raw_output": "é\n", "returncode": 0, "timestamp": 3.5, "exception_info": "",
-    }));
     let mut feedback = Message::new("user", "no tool call");
     feedback.extra =
         object(json!({"interrupt_type": "FormatError", "cost": 0.5, "response": null}));
     vec![
         Event::RunStarted {
-            format: crate::journal::FORMAT.into(),
+            format: mswea_record::journal::FORMAT.into(),
             run_id: "run-1".into(),
             host_version: "0.1.0".into(),
             task: "fix it".into(),
@@ -112,6 +114,7 @@ pub(super) fn events() -> Vec<Event> {
         },
         Event::Observed {
             messages: vec![seen],
+            shown: vec![Some(0)],
         },
         Event::Salvaged {
             output: Output {
@@ -145,7 +148,7 @@ fn records(events: &[Event]) -> Vec<Record> {
 
 #[test]
 fn has_the_documented_shape() {
-    let mut trajectory = from_journal(&records(&events()));
+    let mut trajectory = fold(&records(&events())).into_trajectory();
     set_journal(&mut trajectory, Path::new("/o/events.jsonl"));
     let expected = include_str!("expected.traj.json");
     assert_eq!(to_string(&trajectory), expected.trim_end());
@@ -155,7 +158,7 @@ fn has_the_documented_shape() {
 fn a_killed_run_has_one_too() {
     let all = events();
     for cut in 0..all.len() {
-        let trajectory = from_journal(&records(&all[..cut]));
+        let trajectory = fold(&records(&all[..cut])).into_trajectory();
         assert_eq!(trajectory["trajectory_format"], FORMAT);
         assert_eq!(trajectory["info"]["mswea"]["complete"], false);
         assert_eq!(trajectory["info"]["exit_status"], "");
@@ -176,12 +179,15 @@ fn is_the_same_from_the_file() {
     for record in &mut from_file {
         record.t = 10.5;
     }
-    assert_eq!(from_journal(&from_file), from_journal(&records(&events())));
+    assert_eq!(
+        fold(&from_file).into_trajectory(),
+        fold(&records(&events())).into_trajectory()
+    );
 }
 
 #[test]
 fn messages_come_back() {
-    let trajectory = from_journal(&records(&events()));
+    let trajectory = fold(&records(&events())).into_trajectory();
     let text = to_string(&trajectory);
     let back = messages_from_trajectory(&serde_json::from_str(&text).unwrap()).unwrap();
     let expected = fold(&records(&events())).messages;
@@ -193,137 +199,4 @@ fn messages_come_back() {
     assert_eq!(back, expected);
     let bare = trajectory["messages"].clone();
     assert_eq!(messages_from_trajectory(&bare).unwrap(), expected);
-}
-
-#[test]
-fn neutral_messages_survive() {
-    let image = Part::Image {
-        url: "data:image/png;base64,AA==".into(),
-        extra: object(json!({"detail": "low"})),
-    };
-    let foreign = Part::Opaque {
-        format: "anthropic-messages".into(),
-        data: json!({"type": "server_tool_use", "id": "s"}),
-    };
-    let with = |role: &str, content: Vec<Part>| Message {
-        role: role.into(),
-        content,
-        ..Message::default()
-    };
-    let mut tool = with(
-        "tool",
-        vec![Part::text("a"), image.clone(), foreign.clone()],
-    );
-    tool.tool_call_id = Some("c".into());
-    let list = |role: &str, content: Vec<Part>| {
-        let mut message = with(role, content);
-        message.extra.insert(CONTENT_LIST.into(), json!(true));
-        message
-    };
-    let mut tagged = with("user", vec![Part::text("x")]);
-    tagged.extra.insert("tags".into(), json!(["keep"]));
-    let two = list("system", vec![Part::text("a"), Part::text("b")]);
-    let mut nothing = with("user", vec![]);
-    nothing.extra = object(json!({"content_list": true, "returncode": 0}));
-    let mut calls = with("assistant", vec![]);
-    calls.tool_calls = vec![ToolCall {
-        id: "1".into(),
-        name: "bash".into(),
-        arguments: "not json".into(),
-        extra: object(json!({"other": {"k": 1}, "openai-chat": {"index": 1, "z": null}})),
-    }];
-    for message in [
-        with("system", vec![Part::text("")]),
-        with(
-            "user",
-            vec![Part::text("a"), image.clone(), Part::text("b")],
-        ),
-        with("user", vec![image]),
-        list("system", vec![Part::text("")]),
-        list("user", vec![Part::text("a"), Part::text("b")]),
-        list("user", vec![]),
-        with("assistant", vec![Part::text("a"), foreign]),
-        tool,
-        tagged,
-        calls,
-        two,
-        nothing,
-    ] {
-        let encoded = chat::encode(message.clone());
-        assert_eq!(chat::decode(&encoded).unwrap(), message, "{encoded}");
-    }
-}
-
-/// Shapes that other programs write.
-#[test]
-fn foreign_messages_are_read() {
-    for (value, text) in [
-        (json!({"role": "user", "content": "x", "extra": null}), "x"),
-        (
-            json!({"role": "assistant", "content": null, "tool_calls": null}),
-            "",
-        ),
-        (
-            json!({"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}),
-            "ab",
-        ),
-        (
-            json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "q"}]}),
-            "q",
-        ),
-        (
-            json!({"content": "z", "role": "assistant", "tool_calls": [{"function": {"name": "bash", "arguments": {"command": "ls"}}}], "function_call": null}),
-            "z",
-        ),
-    ] {
-        assert_eq!(chat::decode(&value).unwrap().text(), text, "{value}");
-    }
-    let decoded = chat::decode(&json!({"role": "assistant", "content": "", "tool_calls": [
-        {"id": "1", "function": {"name": "bash", "arguments": {"command": "ls"}}},
-    ]}));
-    assert_eq!(
-        decoded.unwrap().tool_calls[0].arguments,
-        "{\"command\":\"ls\"}"
-    );
-    for (value, expected) in [
-        (json!({"messages": {}}), "no list `messages` in it"),
-        (json!("x"), "no list `messages` in it"),
-        (
-            json!([{"role": "user", "content": "x"}, 5]),
-            "message 1: it is no object",
-        ),
-        (json!([{"content": "x"}]), "message 0: it has no `role`"),
-        (
-            json!([{"role": "user", "content": 5}]),
-            "message 0: `content` is neither",
-        ),
-        (
-            json!([{"role": "user", "content": [{"type": "audio"}]}]),
-            "message 0: a part of type `audio`",
-        ),
-        (
-            json!([{"type": "reasoning", "summary": []}]),
-            "message 0: a message of type `reasoning` can't be read",
-        ),
-        (
-            json!([{"type": "function_call_output", "output": 5}]),
-            "message 0: `content` is neither",
-        ),
-    ] {
-        let error = messages_from_trajectory(&value).unwrap_err();
-        assert!(error.starts_with(expected), "{error}");
-    }
-}
-
-#[test]
-fn text_is_as_python_writes_it() {
-    let vectors: Value = serde_json::from_str(include_str!("python.json")).unwrap();
-    let vectors = vectors.as_array().unwrap();
-    assert!(vectors.len() > 10);
-    for vector in vectors {
-        assert_eq!(
-            to_string(&vector["value"]),
-            vector["text"].as_str().unwrap()
-        );
-    }
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::journal::Spot;
-use crate::journal::keep::temporary;
+use crate::journal::temporary;
 use mswea_template::python::PythonJson;
 
 /// How long to wait for a reader of a pipe.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Event, FORMAT, FORMAT_NAME};
+use super::{Event, FORMAT};
 use mswea_files as regular_file;
 
 /// The longest line that is read. The longest that a run writes is a submission of 64 MiB, of which JSON
@@ -91,10 +91,9 @@ pub enum JournalError {
     },
     /// Another version wrote the journal, in another format.
     #[error(
-        "the journal is of mswea-host {host} in the format `{found}`, and this version, mswea-host {}, reads `{}`: {}",
-        env!("CARGO_PKG_VERSION"),
-        FORMAT,
-        what_helps(found, host)
+        "the journal is of mswea-host {host} in the format `{found}`, and this version, mswea-host {}, reads `{FORMAT}`: \
+         use mswea-host {host}, or start the run anew",
+        env!("CARGO_PKG_VERSION")
     )]
     OtherFormat {
         /// The format.
@@ -130,21 +129,6 @@ fn before(line: usize) -> String {
             "what is before it can be used from a copy: `head -n {whole} JOURNAL > COPY.events.jsonl`, and then \
              `mswea-host fork COPY.events.jsonl --at STEP`"
         ),
-    }
-}
-
-/// The number of a journal's format.
-fn number(format: &str) -> Option<u64> {
-    format.strip_prefix(FORMAT_NAME)?.parse().ok()
-}
-
-/// What helps if a journal has another format.
-fn what_helps(found: &str, host: &str) -> String {
-    match number(found) > number(FORMAT) {
-        true => format!("use mswea-host {host} or a later one"),
-        false => {
-            "an older build, before the first release, wrote it; start the run anew".to_owned()
-        }
     }
 }
 

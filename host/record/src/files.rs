@@ -39,11 +39,11 @@ impl RunFiles {
     }
 
     /// Makes the folders. Returns those that are new, the outer ones first. The files of an earlier
-    /// run with the same name are kept by [`Claim::begin`](mswea_run::journal::Claim::begin),
+    /// run with the same name are kept by [`Claim::begin`](crate::journal::Claim::begin),
     /// because only the journal's lock shows whether that run is still running.
     ///
     /// # Errors
-    /// [`OutputError`](crate::OutputError) if a folder can't be made, or if the trajectory's path
+    /// The system's error if a folder can't be made, or if the trajectory's path
     /// is a folder.
     pub fn make_room(&self) -> std::io::Result<Vec<PathBuf>> {
         let other = |text: &str| Err(std::io::Error::other(text));
@@ -75,7 +75,7 @@ impl RunFiles {
             let missing = folder.ancestors().take_while(|it| !it.exists());
             let mut missing: Vec<_> = missing.map(Path::to_owned).collect();
             let done = match folder == runs_folder() {
-                true => mswea_executor::make_private(folder),
+                true => mswea_files::make_private(folder),
                 false => std::fs::create_dir_all(folder),
             };
             match done {
@@ -148,7 +148,7 @@ impl RunFiles {
 }
 
 /// Whether `path` is a device or a pipe, beside which there is no place for a file.
-pub(crate) fn is_device(path: &Path) -> bool {
+pub fn is_device(path: &Path) -> bool {
     // `/dev/stdout` may be a link to a plain file, but no file can be made in its folder.
     ["/dev", "/proc"]
         .iter()
@@ -205,15 +205,25 @@ pub fn trajectory_of(journal: &Path, config: &Value) -> PathBuf {
 
 const JOURNAL: &[u8] = b".events.jsonl";
 
+/// The journals of this name that later runs have put aside: `JOURNAL.1`, `JOURNAL.2`, ...
+pub fn put_aside(journal: PathBuf) -> impl Iterator<Item = PathBuf> {
+    let numbered = (1_u32..).map(move |number| {
+        let mut name = journal.clone().into_os_string();
+        name.push(format!(".{number}"));
+        PathBuf::from(name)
+    });
+    numbered.take_while(|path| path.symlink_metadata().is_ok())
+}
+
 /// The folder of runs without a given file.
 pub fn runs_folder() -> PathBuf {
-    mswea_executor::state_folder("runs")
+    mswea_files::state_folder("runs")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mswea_run::journal::JournalFile;
+    use crate::journal::JournalFile;
 
     #[test]
     fn the_journal_stands_beside_the_trajectory() {

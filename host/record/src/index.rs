@@ -8,8 +8,10 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use mswea_executor::{make_private, state_folder};
+use mswea_files::make_private;
 use rustix::fs::OFlags;
+
+use crate::files::{runs_folder, trajectory_beside};
 
 /// The suffix of a link's name.
 const LINK: &str = ".run";
@@ -20,7 +22,7 @@ const HELD: &str = ".held";
 /// Makes the link of a run, or has it lead to this journal from now on. If this fails, the run is only missing in lists, so the error is
 /// ignored.
 pub fn note(run_id: &str, journal: &Path) {
-    if let Err(error) = try_note(&state_folder("runs"), run_id, journal) {
+    if let Err(error) = try_note(&runs_folder(), run_id, journal) {
         tracing::debug!(%error, "the run will not be listed by `runs list`");
     }
 }
@@ -60,12 +62,24 @@ pub fn forget(folder: &Path, run_id: &str) {
 }
 
 /// The run and the journal of a link in the state folder.
-pub fn read(file: &Path) -> Option<(String, PathBuf)> {
+fn read(file: &Path) -> Option<(String, PathBuf)> {
     let run_id = file.file_name()?.to_str()?.strip_suffix(LINK)?;
     let journal = std::fs::read_link(file)
         .ok()
         .filter(|it| it.is_absolute())?;
     Some((run_id.to_owned(), journal))
+}
+
+/// The journals below this folder, and those to which its links lead, each with the run's id if a link names it.
+pub fn entries(folder: &Path) -> impl Iterator<Item = (PathBuf, Option<String>)> + use<> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let path = entry.path();
+        match read(&path) {
+            Some((run_id, journal)) => Some((journal, Some(run_id))),
+            None => trajectory_beside(&path).map(|_| (path, None)),
+        }
+    })
 }
 
 /// The journal of a run that has a link or its files in this folder, if there is one.
@@ -74,7 +88,7 @@ pub fn journal_of(folder: &Path, run_id: &str) -> Option<PathBuf> {
 }
 
 /// All of them: a copy of a journal in the folder may have gone on elsewhere.
-pub(crate) fn journals_of(folder: &Path, run_id: &str) -> impl Iterator<Item = PathBuf> + use<> {
+pub fn journals_of(folder: &Path, run_id: &str) -> impl Iterator<Item = PathBuf> + use<> {
     let noted = link(folder, run_id).and_then(|link| read(&link));
     let own = is_plain(run_id).then(|| folder.join(format!("{run_id}.events.jsonl")));
     let noted = noted.map(|(_, journal)| journal);
@@ -132,7 +146,7 @@ impl Drop for HeldRunId {
 }
 
 /// The file with the digests of a run.
-pub(crate) fn digests_of(folder: &Path, run_id: &str) -> Option<PathBuf> {
+pub fn digests_of(folder: &Path, run_id: &str) -> Option<PathBuf> {
     is_plain(run_id).then(|| folder.join(format!("{run_id}.digests")))
 }
 

@@ -4,7 +4,6 @@
 //!
 //! This module does not decide which events are recorded; the loop does.
 
-mod beginning;
 mod file;
 mod follow;
 mod glance;
@@ -13,13 +12,12 @@ mod memory;
 mod read;
 mod reopen;
 mod spot;
-pub mod trajectory;
 
-pub use beginning::{first_steps, of_fork};
 pub use file::{Claim, JournalFile, free_name, is_held};
 pub use follow::JournalFollower;
 pub use glance::{Closing, Glance, first_line, glance, last_lines};
 pub use keep::JournalChange;
+pub(crate) use keep::temporary;
 pub use memory::MemoryJournal;
 pub use mswea_core::Event;
 pub use read::{
@@ -29,19 +27,5 @@ pub use read::{
 pub use reopen::Reopened;
 pub use spot::Spot;
 
-use super::state::State;
-
 /// The value of `RunStarted.format` in a journal of this version.
 pub const FORMAT: &str = "mswea-journal-2";
-
-/// The part of that value before the number.
-const FORMAT_NAME: &str = "mswea-journal-";
-
-/// The state that results from the events of a journal.
-pub fn fold<'r>(records: impl IntoIterator<Item = &'r Record>) -> State {
-    let mut state = State::default();
-    for record in records {
-        state.apply(record.t, record.event.clone());
-    }
-    state
-}

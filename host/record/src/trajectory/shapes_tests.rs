@@ -9,7 +9,7 @@ macro_rules! recorded {
     ($($name:literal)*) => {
         [$((
             $name,
-            include_str!(concat!("../../../../../tests/side-by-side/recorded/", $name, ".json")),
+            include_str!(concat!("../../../../tests/side-by-side/recorded/", $name, ".json")),
         )),*]
     };
 }

@@ -1,8 +1,8 @@
 //! The events with which the journal of a fork begins: those of the first steps of the other run.
 
-use super::Record;
 use crate::state::State;
 use mswea_core::Event;
+use mswea_record::journal::Record;
 
 /// The records of the first `step` steps of a run, and the records after them up to the next query.
 pub fn first_steps(records: &[Record], step: u32) -> &[Record] {

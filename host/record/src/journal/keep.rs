@@ -199,7 +199,7 @@ fn is_there(spot: &Spot) -> bool {
 /// umask). Its name is always the same, so that a killed host leaves at most one of them. If that
 /// name can't be used, for example because a command has made a folder of that name, a number is
 /// added.
-pub(super) fn temporary(path: &Path) -> io::Result<(PathBuf, File)> {
+pub(crate) fn temporary(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".mswea-tmp");

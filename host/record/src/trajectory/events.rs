@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::{FORMAT, chat, messages_from_trajectory, responses, usage_of};
 use crate::journal::Record;
-use crate::submission::MARK;
-use mswea_core::{Action, ErrorClass, Event, Message, Object, Output, Part, Reply, Usage};
+
+use mswea_core::{Action, ErrorClass, Event, MARK, Message, Object, Output, Part, Reply, Usage};
 
 /// mini-swe-agent's message about an action that did not run.
 const NOT_EXECUTED: &str = "action was not executed";
@@ -351,7 +351,10 @@ impl Events<'_> {
                 timestamp,
             });
         }
-        self.push(Event::Observed { messages: observed });
+        self.push(Event::Observed {
+            messages: observed,
+            shown: Vec::new(),
+        });
         if submission.is_some() {
             self.push(Event::Submitted { submission: None });
         }
@@ -490,7 +493,3 @@ fn reply(message: Message, response: Option<Value>) -> Reply {
         ..Reply::default()
     }
 }
-
-#[cfg(test)]
-#[path = "events_tests.rs"]
-mod tests;
