@@ -1,16 +1,20 @@
 //! The answer of a role, when two answers agree, and how a pair of answers is shown.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::excerpt;
 use mswea_core::{
     AdapterNext, HeaderValue, HttpRequest, Manner, Message, ModelError, Outcome, PluginFault,
     Verdict,
 };
 
 /// How much two answers differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Degree {
     /// They are equal.
     Same,
@@ -67,40 +71,24 @@ impl Degree {
     pub fn agrees(self) -> bool {
         matches!(self, Self::Same | Self::Wording)
     }
-
-    /// Its index in [`Self::ALL`].
-    pub(super) fn index(self) -> usize {
-        self as usize
-    }
 }
 
 /// The answer of a role.
-#[derive(Debug, PartialEq)]
-pub(super) enum RoleAnswer<'a> {
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum RoleAnswer {
     Outcome(Outcome),
     Messages(Vec<Message>),
     Verdict(Verdict),
-    View(&'a [Message]),
+    View(Vec<Arc<Message>>),
     Next(Box<AdapterNext>),
-    Failed {
-        manner: &'static str,
-        message: String,
-    },
+    Failed { manner: Manner, message: String },
 }
 
-impl RoleAnswer<'_> {
+impl RoleAnswer {
     pub(super) fn fault(fault: PluginFault) -> Self {
         Self::Failed {
-            manner: manner(fault.manner),
+            manner: fault.manner,
             message: fault.message,
-        }
-    }
-
-    /// An adapter's error is an answer too, one without a request.
-    pub(super) fn model_error(error: ModelError) -> Self {
-        Self::Failed {
-            manner: "reported",
-            message: format!("{}: {}", error.class, error.message),
         }
     }
 
@@ -109,41 +97,34 @@ impl RoleAnswer<'_> {
     }
 }
 
-/// The word for a manner of failure.
-pub(super) fn manner(manner: Manner) -> &'static str {
-    match manner {
-        Manner::Reported => "reported",
-        Manner::Crashed => "crashed",
-        Manner::Broke => "broke",
-    }
+/// An answer of a role that has no errors but faults.
+macro_rules! answers {
+    ($($of:ty => $case:ident),*) => {
+        $(impl From<Result<$of, PluginFault>> for RoleAnswer {
+            fn from(result: Result<$of, PluginFault>) -> Self {
+                result.map_or_else(Self::fault, Self::$case)
+            }
+        })*
+    };
 }
 
-impl From<Result<Outcome, PluginFault>> for RoleAnswer<'_> {
-    fn from(result: Result<Outcome, PluginFault>) -> Self {
-        result.map_or_else(Self::fault, Self::Outcome)
-    }
-}
+answers!(Outcome => Outcome, Vec<Message> => Messages, Verdict => Verdict, Vec<Arc<Message>> => View);
 
-impl From<Result<Vec<Message>, PluginFault>> for RoleAnswer<'_> {
-    fn from(result: Result<Vec<Message>, PluginFault>) -> Self {
-        result.map_or_else(Self::fault, Self::Messages)
-    }
-}
-
-impl From<Result<Verdict, PluginFault>> for RoleAnswer<'_> {
-    fn from(result: Result<Verdict, PluginFault>) -> Self {
-        result.map_or_else(Self::fault, Self::Verdict)
-    }
-}
-
-impl From<Result<AdapterNext, ModelError>> for RoleAnswer<'_> {
+/// An adapter's error is an answer too, one without a request.
+impl From<Result<AdapterNext, ModelError>> for RoleAnswer {
     fn from(result: Result<AdapterNext, ModelError>) -> Self {
-        result.map_or_else(Self::model_error, |next| Self::Next(Box::new(next)))
+        match result {
+            Ok(next) => Self::Next(Box::new(next)),
+            Err(error) => Self::fault(PluginFault::new(format!(
+                "{}: {}",
+                error.class, error.message
+            ))),
+        }
     }
 }
 
 /// How much two answers of one role differ.
-pub(super) fn degree(old: &RoleAnswer<'_>, new: &RoleAnswer<'_>) -> Degree {
+pub(super) fn degree(old: &RoleAnswer, new: &RoleAnswer) -> Degree {
     let agree = match (old, new) {
         (RoleAnswer::Failed { .. }, RoleAnswer::Failed { .. }) => return Degree::BothFailed,
         (RoleAnswer::Failed { .. }, _) | (_, RoleAnswer::Failed { .. }) => {
@@ -224,7 +205,7 @@ fn body(request: &HttpRequest) -> Value {
 }
 
 /// Both answers as JSON values; of long answers only the part that differs.
-pub(super) fn show(old: &RoleAnswer<'_>, new: &RoleAnswer<'_>) -> (Value, Value) {
+pub(super) fn show(old: &RoleAnswer, new: &RoleAnswer) -> (Value, Value) {
     match (old, new) {
         (RoleAnswer::View(old), RoleAnswer::View(new)) => views(old, new),
         (RoleAnswer::Next(old), RoleAnswer::Next(new)) => match (&**old, &**new) {
@@ -237,12 +218,12 @@ pub(super) fn show(old: &RoleAnswer<'_>, new: &RoleAnswer<'_>) -> (Value, Value)
     }
 }
 
-fn one(answer: &RoleAnswer<'_>) -> Value {
+fn one(answer: &RoleAnswer) -> Value {
     match answer {
         RoleAnswer::Outcome(Outcome::Actions(actions)) => json!({ "actions": actions }),
         RoleAnswer::Outcome(Outcome::Malformed(problem)) => json!({ "malformed": problem }),
         RoleAnswer::Messages(messages) => {
-            json!({ "messages": messages.iter().map(message).collect::<Vec<_>>() })
+            json!({ "messages": messages.iter().map(message).collect::<Value>() })
         }
         RoleAnswer::Verdict(Verdict::Allow) => json!({ "verdict": "allow" }),
         RoleAnswer::Verdict(Verdict::Deny(text)) => json!({ "verdict": "deny", "feedback": text }),
@@ -252,7 +233,14 @@ fn one(answer: &RoleAnswer<'_>) -> Value {
         }
         RoleAnswer::View(view) => json!({ "messages_in_view": view.len() }),
         RoleAnswer::Next(answer) => next(answer),
-        RoleAnswer::Failed { manner, message } => json!({ "failed": manner, "message": message }),
+        RoleAnswer::Failed { manner, message } => {
+            let manner = match manner {
+                Manner::Reported => "reported",
+                Manner::Crashed => "crashed",
+                Manner::Broke => "broke",
+            };
+            json!({ "failed": manner, "message": message })
+        }
     }
 }
 
@@ -282,17 +270,17 @@ fn message(message: &Message) -> Value {
 }
 
 /// The messages between the common beginning and the common end.
-fn views(old: &[Message], new: &[Message]) -> (Value, Value) {
+fn views(old: &[Arc<Message>], new: &[Arc<Message>]) -> (Value, Value) {
     let before = old
         .iter()
         .zip(new)
         .take_while(|(old, new)| old == new)
         .count();
-    let rest = |view: &[Message]| view.len() - before;
+    let rest = |view: &[Arc<Message>]| view.len() - before;
     let after = old.iter().rev().zip(new.iter().rev());
     let after = after.take_while(|(old, new)| old == new).count();
     let after = after.min(rest(old)).min(rest(new));
-    let side = |view: &[Message]| {
+    let side = |view: &[Arc<Message>]| {
         let differ: Map<String, Value> = (before..view.len() - after)
             .map(|index| (format!("message {index}"), message(&view[index])))
             .collect();
@@ -329,53 +317,11 @@ fn next(next: &AdapterNext) -> Value {
 /// The parts of two values that differ, by path.
 fn differing(old: &Value, new: &Value) -> (Value, Value) {
     let (mut left, mut right) = (Map::new(), Map::new());
-    walk("", old, new, &mut left, &mut right);
-    (left.into(), right.into())
-}
-
-fn walk(
-    path: &str,
-    old: &Value,
-    new: &Value,
-    left: &mut Map<String, Value>,
-    right: &mut Map<String, Value>,
-) {
-    match (old, new) {
-        (old, new) if old == new => {}
-        (Value::Object(olds), Value::Object(news)) => {
-            for (key, old) in olds {
-                let path = format!("{path}/{key}");
-                match news.get(key) {
-                    Some(new) => walk(&path, old, new, left, right),
-                    None => {
-                        left.insert(path, old.clone());
-                    }
-                }
-            }
-            for (key, new) in news.iter().filter(|(key, _)| !olds.contains_key(*key)) {
-                right.insert(format!("{path}/{key}"), new.clone());
-            }
-        }
-        (Value::Array(olds), Value::Array(news)) => {
-            for index in 0..olds.len().max(news.len()) {
-                let path = format!("{path}/{index}");
-                match (olds.get(index), news.get(index)) {
-                    (Some(old), Some(new)) => walk(&path, old, new, left, right),
-                    (Some(old), None) => {
-                        left.insert(path, old.clone());
-                    }
-                    (None, Some(new)) => {
-                        right.insert(path, new.clone());
-                    }
-                    (None, None) => {}
-                }
-            }
-        }
-        (old, new) => {
-            left.insert(path.to_owned(), old.clone());
-            right.insert(path.to_owned(), new.clone());
-        }
+    for (path, old, new) in excerpt::differences(old, new) {
+        old.and_then(|old| left.insert(path.clone(), old.clone()));
+        new.and_then(|new| right.insert(path, new.clone()));
     }
+    (left.into(), right.into())
 }
 
 #[cfg(test)]

@@ -30,15 +30,17 @@ impl Comparison {
     /// The kept disagreements in groups, the worst degree first, and of each degree the largest
     /// group.
     pub(super) fn groups(&self) -> Vec<DisagreementGroup> {
-        let mut groups: BTreeMap<(usize, String), Vec<usize>> = BTreeMap::new();
+        let mut groups: BTreeMap<(Degree, String), Vec<usize>> = BTreeMap::new();
         for (index, case) in self.cases.iter().enumerate() {
-            let key = (case.degree.index(), what(case));
-            groups.entry(key).or_default().push(index);
+            groups
+                .entry((case.degree, what(case)))
+                .or_default()
+                .push(index);
         }
         let mut groups: Vec<DisagreementGroup> = groups
             .into_iter()
             .map(|((degree, what), cases)| DisagreementGroup {
-                degree: Degree::ALL[degree],
+                degree,
                 what,
                 cases,
             })
@@ -63,11 +65,18 @@ impl Comparison {
 
 /// The differences of a disagreement, in one line.
 fn what(case: &Case) -> String {
-    let mut found = Vec::new();
-    walk("", &case.old, &case.new, &mut found);
     // The same difference in several members of a list is named once.
     let mut seen: Vec<String> = Vec::new();
-    for one in found {
+    for (path, old, new) in excerpt::differences(&case.old, &case.new) {
+        let how = match (old, new) {
+            (_, None) => " only in the first".to_owned(),
+            (None, _) => " only in the second".to_owned(),
+            (Some(Value::String(old)), Some(Value::String(new))) => {
+                format!(": {}", texts(old, new))
+            }
+            (Some(old), Some(new)) => format!(": {} and {}", short(old), short(new)),
+        };
+        let one = format!("`{}`{how}", general(&path));
         if !seen.contains(&one) {
             seen.push(one);
         }
@@ -84,53 +93,17 @@ fn what(case: &Case) -> String {
     }
 }
 
-fn walk(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
-    let below = |key: &str| match path.is_empty() {
-        true => key.to_owned(),
-        false => format!("{path}.{key}"),
-    };
-    match (old, new) {
-        (old, new) if old == new => {}
-        (Value::Object(olds), Value::Object(news)) => {
-            for (key, old) in olds {
-                match news.get(key) {
-                    Some(new) => walk(&below(&general(key)), old, new, found),
-                    None => found.push(format!("`{}` only in the first", below(&general(key)))),
-                }
-            }
-            for key in news.keys().filter(|key| !olds.contains_key(*key)) {
-                found.push(format!("`{}` only in the second", below(&general(key))));
-            }
+/// A path without numbers: `/between/message 17` becomes `between.message.*`.
+fn general(path: &str) -> String {
+    let parts = path.split(['/', ' ']).filter(|part| !part.is_empty());
+    let parts = parts.map(|part| {
+        if part.parse::<u64>().is_ok() {
+            "*"
+        } else {
+            part
         }
-        (Value::Array(olds), Value::Array(news)) => {
-            if olds.len() != news.len() {
-                let (old, new) = (olds.len(), news.len());
-                found.push(format!("`{path}`: {old} and {new} of them"));
-            }
-            for (old, new) in olds.iter().zip(news) {
-                walk(&below("*"), old, new, found);
-            }
-        }
-        (Value::String(old), Value::String(new)) => {
-            found.push(format!("`{path}`: {}", texts(old, new)));
-        }
-        (old, new) => {
-            let text = format!("`{path}`: {} and {}", short(old), short(new));
-            found.push(text);
-        }
-    }
-}
-
-/// A key without its number: `message 17` becomes `message`.
-fn general(key: &str) -> String {
-    let parts = key.split(['/', ' ']);
-    let parts: Vec<&str> = parts
-        .map(|part| match part.parse::<u64>() {
-            Ok(_) => "*",
-            Err(_) => part,
-        })
-        .collect();
-    excerpt::printable(parts.join(".").trim_matches('.'))
+    });
+    excerpt::printable(&parts.collect::<Vec<_>>().join("."))
 }
 
 /// The difference of two texts, in words.

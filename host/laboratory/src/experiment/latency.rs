@@ -4,14 +4,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// Bits of precision within a power of two: a bucket is 1/32 wide, so a percentile is off by
 /// less than 2 %.
 const BITS: u32 = 5;
 
-/// The durations of one side's calls.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The durations of one side's calls. Its JSON: `calls`, `p50`, `p90`, `p99`, `max`, `total` in seconds (null
+/// without a call), and `buckets` (pairs of a bucket and its count).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Value", into = "Value")]
 pub struct Latency {
     buckets: BTreeMap<u16, u64>,
     calls: u64,
@@ -81,31 +84,32 @@ impl Latency {
         });
         steps.collect()
     }
+}
 
-    /// For the journal and `--json`: seconds, and `buckets` (pairs of a bucket and its count).
-    pub fn to_json(&self) -> Value {
+impl From<Latency> for Value {
+    fn from(own: Latency) -> Self {
         // Without calls there is no duration: null, because zero would look like a measured one.
-        let seconds = |duration: Duration| (self.calls > 0).then_some(duration.as_secs_f64());
+        let seconds = |duration: Duration| (own.calls > 0).then_some(duration.as_secs_f64());
         json!({
-            "calls": self.calls,
-            "p50": seconds(self.quantile(0.5)),
-            "p90": seconds(self.quantile(0.9)),
-            "p99": seconds(self.quantile(0.99)),
-            "max": seconds(self.max()),
-            "total": seconds(self.total()),
-            "buckets": self.buckets.iter().collect::<Vec<_>>(),
+            "calls": own.calls,
+            "p50": seconds(own.quantile(0.5)),
+            "p90": seconds(own.quantile(0.9)),
+            "p99": seconds(own.quantile(0.99)),
+            "max": seconds(own.max()),
+            "total": seconds(own.total()),
+            "buckets": own.buckets.iter().collect::<Vec<_>>(),
         })
     }
+}
 
-    /// Reads the JSON that [`Self::to_json`] makes.
-    pub fn from_json(value: &Value) -> Self {
+impl From<Value> for Latency {
+    fn from(value: Value) -> Self {
         let nanos = |key: &str| {
-            let seconds = value.get(key).and_then(Value::as_f64).unwrap_or_default();
+            let seconds = value[key].as_f64().unwrap_or_default();
             let duration = Duration::try_from_secs_f64(seconds).unwrap_or_default();
             u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
         };
-        let buckets = value.get("buckets").cloned().unwrap_or_default();
-        let buckets: Vec<(u16, u64)> = serde_json::from_value(buckets).unwrap_or_default();
+        let buckets = Vec::<(u16, u64)>::deserialize(&value["buckets"]).unwrap_or_default();
         Self {
             calls: buckets.iter().map(|(_, count)| count).sum(),
             buckets: buckets.into_iter().collect(),
@@ -172,7 +176,7 @@ mod tests {
             latency.total().as_nanos(),
             all.iter().map(|n| u128::from(*n)).sum()
         );
-        assert_eq!(Latency::from_json(&latency.to_json()), latency);
+        assert_eq!(Latency::from(Value::from(latency.clone())), latency);
         let steps = latency.distribution();
         assert!(steps.is_sorted());
         assert!((steps.last().unwrap().1 - 1.0).abs() < 1e-9);
@@ -188,9 +192,6 @@ mod tests {
             );
         }
         assert_eq!(Latency::default().quantile(0.5), Duration::ZERO);
-        assert_eq!(
-            Latency::from_json(&json!({"buckets": [[65535, 1]]})).calls(),
-            1
-        );
+        assert_eq!(Latency::from(json!({"buckets": [[65535, 1]]})).calls(), 1);
     }
 }
