@@ -1,6 +1,6 @@
 //! The answer of a role, when two answers agree, and how a pair of answers is shown.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::excerpt;
 use mswea_core::{
-    AdapterNext, HeaderValue, HttpRequest, Manner, Message, ModelError, Outcome, PluginFault,
+    AdapterNext, HeaderValue, HttpRequest, Manner, Message, ModelError, Outcome, Part, PluginFault,
     Verdict,
 };
 
@@ -138,7 +138,7 @@ pub(super) fn degree(old: &RoleAnswer, new: &RoleAnswer) -> Degree {
             RoleAnswer::Verdict(Verdict::Rewrite(new)),
         ) => old.command == new.command && old.tool_call_id == new.tool_call_id,
         (RoleAnswer::Next(old), RoleAnswer::Next(new)) => match (&**old, &**new) {
-            (AdapterNext::Send(old), AdapterNext::Send(new)) => requests_agree(old, new),
+            (AdapterNext::Send(old), AdapterNext::Send(new)) => request(old) == request(new),
             _ => false,
         },
         // In a view every part counts, because adapters read `extra`.
@@ -176,32 +176,6 @@ pub(super) fn messages_agree(old: &[Message], new: &[Message]) -> bool {
             && old.tool_call_id == new.tool_call_id
     };
     old.len() == new.len() && old.iter().zip(new).all(same)
-}
-
-fn requests_agree(old: &HttpRequest, new: &HttpRequest) -> bool {
-    old.method == new.method
-        && old.url == new.url
-        && headers(old) == headers(new)
-        && body(old) == body(new)
-}
-
-/// As a set in lower case: neither the order of headers nor the case of their names has a meaning.
-fn headers(request: &HttpRequest) -> BTreeSet<(String, String)> {
-    let headers = request.headers.iter();
-    headers
-        .map(|(name, value)| {
-            let value = match value {
-                HeaderValue::Plain(value) => value.clone(),
-                HeaderValue::Secret { name, prefix } => format!("{prefix}<secret {name}>"),
-            };
-            (name.to_ascii_lowercase(), value)
-        })
-        .collect()
-}
-
-fn body(request: &HttpRequest) -> Value {
-    let bytes = request.body.joined();
-    serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into())
 }
 
 /// Both answers as JSON values; of long answers only the part that differs.
@@ -245,41 +219,20 @@ fn one(answer: &RoleAnswer) -> Value {
 }
 
 /// A message; its content as one string if it has only text, which is easier to read.
-fn message(message: &Message) -> Value {
-    let mut out = Map::new();
-    out.insert("role".into(), message.role.as_str().into());
-    if let Some(id) = &message.tool_call_id {
-        out.insert("tool_call_id".into(), id.as_str().into());
+pub(super) fn message(message: &Message) -> Value {
+    let mut shown = json!(message);
+    if let [Part::Text { text }] = &*message.content {
+        shown["content"] = text.as_str().into();
     }
-    let only_text = message
-        .content
-        .iter()
-        .all(|part| matches!(part, mswea_core::Part::Text { .. }));
-    let content = match only_text && message.content.len() == 1 {
-        true => message.text().into(),
-        false => json!(message.content),
-    };
-    out.insert("content".into(), content);
-    if !message.tool_calls.is_empty() {
-        out.insert("tool_calls".into(), json!(message.tool_calls));
-    }
-    if !message.extra.is_empty() {
-        out.insert("extra".into(), message.extra.clone().into());
-    }
-    out.into()
+    shown
 }
 
 /// The messages between the common beginning and the common end.
 fn views(old: &[Arc<Message>], new: &[Arc<Message>]) -> (Value, Value) {
-    let before = old
-        .iter()
-        .zip(new)
-        .take_while(|(old, new)| old == new)
-        .count();
-    let rest = |view: &[Arc<Message>]| view.len() - before;
-    let after = old.iter().rev().zip(new.iter().rev());
-    let after = after.take_while(|(old, new)| old == new).count();
-    let after = after.min(rest(old)).min(rest(new));
+    let same = |(old, new): &(&Arc<Message>, &Arc<Message>)| old == new;
+    let before = old.iter().zip(new).take_while(same).count();
+    let after = old[before..].iter().rev().zip(new[before..].iter().rev());
+    let after = after.take_while(same).count();
     let side = |view: &[Arc<Message>]| {
         let differ: Map<String, Value> = (before..view.len() - after)
             .map(|index| (format!("message {index}"), message(&view[index])))
@@ -294,16 +247,23 @@ fn views(old: &[Arc<Message>], new: &[Arc<Message>]) -> (Value, Value) {
     (side(old), side(new))
 }
 
+/// A request. Neither the order of headers nor the case of their names has a meaning, and neither has
+/// the layout of a body in JSON.
 fn request(request: &HttpRequest) -> Value {
-    let headers: Map<String, Value> = headers(request)
-        .into_iter()
-        .map(|(name, value)| (name, value.into()))
-        .collect();
+    let headers = request.headers.iter().map(|(name, value)| {
+        let value = match value {
+            HeaderValue::Plain(value) => value.clone(),
+            HeaderValue::Secret { name, prefix } => format!("{prefix}<secret {name}>"),
+        };
+        (name.to_ascii_lowercase(), value)
+    });
+    let bytes = request.body.joined();
+    let body = serde_json::from_slice::<Value>(&bytes);
     json!({
         "method": request.method,
         "url": request.url,
-        "headers": headers,
-        "body": body(request),
+        "headers": headers.collect::<BTreeMap<_, _>>(),
+        "body": body.unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into()),
     })
 }
 

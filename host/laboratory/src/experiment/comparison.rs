@@ -174,13 +174,8 @@ pub struct Comparison {
     pub seconds: f64,
 }
 
-/// Which input an answer belongs to.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct InputPlace<'a> {
-    pub run: &'a str,
-    pub step: u32,
-    pub index: Option<u32>,
-}
+/// Which input an answer belongs to: the run, the step, and the action's index in it.
+pub(super) type InputPlace<'a> = (&'a str, u32, Option<u32>);
 
 /// An answer, and how long it took.
 type Timed = (RoleAnswer, Duration);
@@ -190,7 +185,7 @@ impl Comparison {
     /// disagreement if that is zero.
     pub(super) fn judge(
         &mut self,
-        place: InputPlace<'_>,
+        (run, step, index): InputPlace<'_>,
         input: &RoleInput,
         (old, old_took): Timed,
         (new, new_took): Timed,
@@ -199,7 +194,7 @@ impl Comparison {
         self.old.latency.add(old_took);
         self.new.latency.add(new_took);
         let degree = answer::degree(&old, &new);
-        self.count(place.step, degree);
+        self.count(step, degree);
         if degree == Degree::Same {
             return;
         }
@@ -209,9 +204,9 @@ impl Comparison {
         }
         let (old, new) = answer::show(&old, &new);
         self.cases.push(Case {
-            run: place.run.to_owned(),
-            step: place.step,
-            index: place.index,
+            run: run.to_owned(),
+            step,
+            index,
             degree,
             input: excerpt::shortened(&input.shown(), &Value::Null, most / 2),
             old: excerpt::shortened(&old, &new, most),
@@ -246,8 +241,8 @@ impl Comparison {
             }
         }
         self.recorded += other.recorded;
-        for (own, other) in [(&mut self.old, &other.old), (&mut self.new, &other.new)] {
-            own.latency.merge(&other.latency);
+        for (own, other) in [(&mut self.old, other.old), (&mut self.new, other.new)] {
+            own.latency.merge(other.latency);
             own.as_recorded += other.as_recorded;
             own.asked += other.asked;
             own.unanswered += other.unanswered;
@@ -255,6 +250,12 @@ impl Comparison {
         let room = keep.saturating_sub(self.cases.len());
         self.cases_left_out += other.cases_left_out + other.cases.len().saturating_sub(room) as u64;
         self.cases.extend(other.cases.into_iter().take(room));
+    }
+
+    /// Computes the figures, when all answers are in it.
+    pub(super) fn sum_up(&mut self) {
+        self.old.latency.sum_up();
+        self.new.latency.sum_up();
     }
 
     /// Whether the two plugins never disagreed.

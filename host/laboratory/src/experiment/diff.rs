@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::answer::{self, RoleAnswer};
-use super::comparison::{Comparison, InputPlace, Side};
+use super::comparison::{Comparison, Side};
 use super::instance::{Instance, Recall, RoleInput, other_tools};
 use super::recorded::{RecordedRuns, RecordedVerdict, Run, Step};
 use super::text::missed;
@@ -151,6 +151,7 @@ pub fn diff(
         None => {}
     }
     total.warnings.splice(0..0, runs.warnings.iter().cloned());
+    total.sum_up();
     total.seconds = started.elapsed().as_secs_f64();
     Ok(total)
 }
@@ -186,8 +187,11 @@ async fn compare(kind: RoleKind, run: &Run, pair: [Instance; 2], most: usize) ->
             other_tools(new.tools(), old.tools())
         ));
     }
-    let questions = Some(&*run.questions);
-    let mut askers = [Recall::new(questions), Recall::new(questions)];
+    let asker = || Recall {
+        questions: Some(&*run.questions),
+        ..Recall::default()
+    };
+    let mut askers = [asker(), asker()];
     for step in &run.steps {
         let inputs = match inputs(kind, run, step) {
             Ok(inputs) => inputs,
@@ -200,7 +204,7 @@ async fn compare(kind: RoleKind, run: &Run, pair: [Instance; 2], most: usize) ->
             let [of_old, of_new] = &mut askers;
             // The second call finds the input in the CPU's cache, so the order of the two plugins
             // alternates from call to call.
-            let (first, second) = match found.old.latency.calls() % 2 {
+            let (first, second) = match found.old.latency.calls % 2 {
                 0 => (
                     old.answer(&input, of_old).await,
                     new.answer(&input, of_new).await,
@@ -217,12 +221,9 @@ async fn compare(kind: RoleKind, run: &Run, pair: [Instance; 2], most: usize) ->
                 found.old.as_recorded += u64::from(first);
                 found.new.as_recorded += u64::from(second);
             }
-            let place = InputPlace {
-                run: &run.name,
-                step: step.number,
-                index: matches!(input, RoleInput::Judge(_))
-                    .then(|| u32::try_from(index).unwrap_or(u32::MAX)),
-            };
+            let is_action = matches!(input, RoleInput::Judge(_));
+            let index = u32::try_from(index).ok().filter(|_| is_action);
+            let place = (&*run.name, step.number, index);
             found.judge(place, &input, first, second, most);
         }
     }

@@ -32,32 +32,22 @@ impl Comparison {
     pub(super) fn groups(&self) -> Vec<DisagreementGroup> {
         let mut groups: BTreeMap<(Degree, String), Vec<usize>> = BTreeMap::new();
         for (index, case) in self.cases.iter().enumerate() {
-            groups
-                .entry((case.degree, what(case)))
-                .or_default()
-                .push(index);
+            let group = groups.entry((case.degree, what(case)));
+            group.or_default().push(index);
         }
-        let mut groups: Vec<DisagreementGroup> = groups
-            .into_iter()
-            .map(|((degree, what), cases)| DisagreementGroup {
-                degree,
-                what,
-                cases,
-            })
-            .collect();
+        let groups = groups.into_iter();
+        let groups = groups.map(|((degree, what), cases)| DisagreementGroup {
+            degree,
+            what,
+            cases,
+        });
+        let mut groups: Vec<_> = groups.collect();
         // Differences in wording matter least.
-        let rank = |degree: Degree| match degree {
-            Degree::OneFailed => 0,
-            Degree::Different => 1,
-            Degree::BothFailed => 2,
-            Degree::Wording => 3,
-            Degree::Same => 4,
-        };
-        groups.sort_by(|a, b| {
-            let by = |group: &DisagreementGroup| {
-                (rank(group.degree), std::cmp::Reverse(group.cases.len()))
-            };
-            by(a).cmp(&by(b)).then(a.cases[0].cmp(&b.cases[0]))
+        let worst = [Degree::OneFailed, Degree::Different, Degree::BothFailed];
+        groups.sort_by_key(|group| {
+            let rank = worst.iter().position(|degree| *degree == group.degree);
+            let rank = rank.unwrap_or(worst.len());
+            (rank, std::cmp::Reverse(group.cases.len()), group.cases[0])
         });
         groups
     }
@@ -108,24 +98,14 @@ fn general(path: &str) -> String {
 
 /// The difference of two texts, in words.
 fn texts(old: &str, new: &str) -> String {
-    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let (olds, news) = (words(old), words(new));
-    if olds == news {
+    if old.split_whitespace().eq(new.split_whitespace()) {
         return "other white space".to_owned();
-    }
-    if olds.is_empty() || news.is_empty() {
-        let first = if olds.is_empty() { "first" } else { "second" };
-        return format!("empty in the {first}");
     }
     let (left, right) = lines::marks(old, new);
     let (left, right) = (&old[left], &new[right]);
-    if left.len() <= QUOTED && right.len() <= QUOTED {
-        return format!("{} and {}", quoted(left), quoted(right));
-    }
-    match (olds.starts_with(&news), news.starts_with(&olds)) {
-        (true, _) => "the second stops earlier".to_owned(),
-        (_, true) => "the first stops earlier".to_owned(),
-        _ => "another text".to_owned(),
+    match left.len().max(right.len()) <= QUOTED {
+        true => format!("{} and {}", quoted(left), quoted(right)),
+        false => "another text".to_owned(),
     }
 }
 
@@ -147,9 +127,9 @@ fn quoted(text: &str) -> String {
 
 fn short(value: &Value) -> String {
     match value {
-        Value::String(_) => "a text".to_owned(),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
+        Value::String(_) => "a text".to_owned(),
         other => format!("`{other}`"),
     }
 }
@@ -241,11 +221,10 @@ mod tests {
         let long = "y".repeat(99);
         for (old, new, how) in [
             ("a", " a\n", "other white space"),
-            ("", "a", "empty in the first"),
-            ("a", "", "empty in the second"),
+            ("", "a", "nothing and `a`"),
+            ("a", "", "`a` and nothing"),
             ("line 12", "line 7", "`#` and `#`"),
-            (&*format!("a {long}"), "a", "the second stops earlier"),
-            ("a", &*format!("a {long}"), "the first stops earlier"),
+            (&*format!("a {long}"), "a", "another text"),
             (&*long, &*"z".repeat(50), "another text"),
         ] {
             assert_eq!(texts(old, new), how, "{old} {new}");

@@ -101,11 +101,7 @@ fn section(out: &mut String, own: &Comparison) {
     let _ = writeln!(out, "<p>{}</p>", notes.join("<br>"));
     let times = own.times();
     if !times.is_empty() {
-        let plot = plot::latencies(own);
-        let _ = writeln!(
-            out,
-            "<h2>Latency of a call</h2>\n<figure>\n{plot}</figure>\n<div class=\"wide\"><table class=\"times\">"
-        );
+        out.push_str("<h2>Latency of a call</h2>\n<div class=\"wide\"><table class=\"times\">\n");
         for (row, cell) in times.iter().zip(["th", "td", "td"]) {
             let [label, times @ ..] = row;
             let class = if *label == own.new.label {

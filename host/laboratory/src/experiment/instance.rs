@@ -32,40 +32,26 @@ impl RoleInput {
     pub(super) fn shown(&self) -> Value {
         match self {
             Self::Parse(reply) => {
-                let mut shown = json!({ "text": reply.message.text() });
-                if !reply.message.tool_calls.is_empty() {
-                    let calls = reply.message.tool_calls.iter();
-                    shown["tool_calls"] = calls
-                        .map(|it| json!({"id": it.id, "name": it.name, "arguments": it.arguments}))
-                        .collect();
-                }
-                if !reply.finish_reason.is_empty() {
-                    shown["finish_reason"] = reply.finish_reason.as_str().into();
-                }
+                let mut shown = answer::message(&reply.message);
+                shown["finish_reason"] = reply.finish_reason.as_str().into();
                 shown
             }
             Self::Format(actions, outputs) => {
                 let both = actions.iter().zip(outputs);
                 let shown = both.map(|(action, output)| {
-                    let mut shown = json!({
+                    json!({
                         "command": action.command,
                         "returncode": output.returncode,
                         "output": output.output,
-                    });
-                    if !output.exception_info.is_empty() {
-                        shown["exception_info"] = output.exception_info.as_str().into();
-                    }
-                    shown
+                        "exception_info": output.exception_info,
+                    })
                 });
                 shown.collect()
             }
             Self::Judge(action) => json!({ "command": action.command }),
             Self::View(history) | Self::Query(history) => {
-                let last = history.last();
-                json!({
-                    "messages_in_history": history.len(),
-                    "last": last.map(|it| json!({"role": it.role, "text": it.text()})),
-                })
+                let last = history.last().map(|last| answer::message(last));
+                json!({ "messages_in_history": history.len(), "last": last })
             }
         }
     }
@@ -123,7 +109,7 @@ impl Instance {
             }
             (Self::Policy(policy), RoleInput::Judge(action)) => policy.judge(action).await.into(),
             (Self::Processor(follower), RoleInput::View(history)) => {
-                let change = follower.follow(history, asker).await;
+                let change = follower.follow(news(&follower.input, history), asker).await;
                 change.map(|_| follower.view.clone()).into()
             }
             (
@@ -134,12 +120,7 @@ impl Instance {
                 },
                 RoleInput::Query(history),
             ) => {
-                let change = Change {
-                    start: same_start(fed, history),
-                    messages: Vec::new(),
-                };
-                let messages = history[change.start..].to_vec();
-                let next = adapter.query(&Change { messages, ..change }, tools).await;
+                let next = adapter.query(&news(fed, history), tools).await;
                 fed.clone_from(history);
                 // After a failure an adapter gets the whole history, as in a run.
                 if next.is_err() {
@@ -157,7 +138,8 @@ impl Instance {
 /// A processor that follows a history, in a chain of its own, which enforces the rules of a run.
 pub(super) struct Follower {
     chain: Chain,
-    input: Vec<Arc<Message>>,
+    /// The history that it has.
+    pub(super) input: Vec<Arc<Message>>,
     pub(super) view: Vec<Arc<Message>>,
 }
 
@@ -170,16 +152,15 @@ impl Follower {
         }
     }
 
-    /// Passes on what is new in the history, and returns the change of the view.
+    /// Passes on a change of the history, and returns that of the view.
     pub(super) async fn follow(
         &mut self,
-        history: &[Arc<Message>],
+        change: Change,
         asker: &mut dyn Asker,
     ) -> Result<Change, PluginFault> {
-        let start = same_start(&self.input, history);
-        self.input.clear();
-        self.input.extend_from_slice(history);
-        let (change, mut faults) = self.chain.apply(history, start, asker).await;
+        let start = change.start;
+        change.apply(&mut self.input);
+        let (change, mut faults) = self.chain.apply(&self.input, start, asker).await;
         change.clone().apply(&mut self.view);
         match faults.pop() {
             None => Ok(change),
@@ -195,32 +176,27 @@ impl Follower {
     }
 }
 
-/// How many messages at the beginning of both are the same.
-fn same_start(old: &[Arc<Message>], new: &[Arc<Message>]) -> usize {
-    let both = old.iter().zip(new);
-    both.take_while(|(old, new)| Arc::ptr_eq(old, new) || old == new)
-        .count()
+/// What is new in a history for someone who has `known`.
+fn news(known: &[Arc<Message>], history: &[Arc<Message>]) -> Change {
+    let both = known.iter().zip(history);
+    let same = both.take_while(|(known, new)| Arc::ptr_eq(known, new) || known == new);
+    let start = same.count();
+    Change {
+        start,
+        messages: history[start..].to_vec(),
+    }
 }
 
 /// The answer to a processor's question that the record does not contain.
 const PLACEHOLDER: &str = "(No answer to this question was recorded; this text stands in for it.)";
 
 /// Answers a processor's questions from the record, or refuses them, because they would cost money.
+#[derive(Default)]
 pub(super) struct Recall<'a> {
     /// None: the questions are refused.
     pub(super) questions: Option<&'a [RecordedQuestion]>,
     pub(super) asked: u64,
     pub(super) unanswered: u64,
-}
-
-impl<'a> Recall<'a> {
-    pub(super) fn new(questions: Option<&'a [RecordedQuestion]>) -> Self {
-        Self {
-            questions,
-            asked: 0,
-            unanswered: 0,
-        }
-    }
 }
 
 #[async_trait]

@@ -103,25 +103,19 @@ pub enum RecordedError {
         /// The reason.
         source: std::io::Error,
     },
-    /// The places contain no run.
-    #[error(
-        "no recorded run in {places}: looked for journals (`*.events.jsonl`) and trajectories (`*.traj.json`, format `mini-swe-agent-1.1`), {seen}; a run makes both with `-o FILE`"
-    )]
+    /// The places do not contain it.
+    #[error("no {what} in {places}: looked for {wanted}, {seen}; {remedy}")]
     Nothing {
+        /// Recorded runs, or a shadow.
+        what: &'static str,
         /// The places.
         places: String,
-        /// The content of the records.
+        /// The files in which it would be.
+        wanted: &'static str,
+        /// The content of the files.
         seen: String,
-    },
-    /// The runs contain no shadow.
-    #[error(
-        "no shadow in {places}: looked for what one records in journals (`*.events.jsonl`), {seen}; a run has one with `--shadow FILE`, and a journal with `-o FILE`"
-    )]
-    NoShadow {
-        /// The places.
-        places: String,
-        /// The content of the records.
-        seen: String,
+        /// How it comes to be.
+        remedy: &'static str,
     },
 }
 
@@ -169,17 +163,15 @@ impl RecordedRuns {
             }
         }
         if runs.is_empty() {
-            let first = warnings.first();
-            let first = first.map(|first| format!(" (the first: {})", one_line(first)));
             return Err(RecordedError::Nothing {
+                what: "recorded run",
                 places: named(places),
+                wanted: "journals (`*.events.jsonl`) and trajectories (`*.traj.json`, format `mini-swe-agent-1.1`)",
                 seen: match files.len() {
                     0 => "and found none".to_owned(),
-                    seen => format!(
-                        "and none of {seen} could be used{}",
-                        first.unwrap_or_default()
-                    ),
+                    seen => format!("and none of {seen} could be used{}", first(&warnings)),
                 },
+                remedy: "a run makes both with `-o FILE`",
             });
         }
         runs.sort_by(|a, b| a.name.cmp(&b.name));
@@ -195,6 +187,13 @@ impl RecordedRuns {
 /// A path in one line, for messages: a file's name may contain control characters.
 pub(super) fn shown(path: &Path) -> String {
     one_line(&path.display().to_string())
+}
+
+/// The first warning, for an error.
+pub(super) fn first(warnings: &[String]) -> String {
+    let first = warnings.first();
+    let first = first.map(|first| format!(" (the first warning: {})", one_line(first)));
+    first.unwrap_or_default()
 }
 
 pub(super) fn named(places: &[PathBuf]) -> String {

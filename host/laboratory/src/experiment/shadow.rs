@@ -12,7 +12,7 @@
 mod beside;
 mod worker;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -133,13 +133,13 @@ struct ShadowState {
     given_up: AtomicBool,
     /// Whether the comparison has ended, so that nothing more is recorded.
     over: AtomicBool,
-    /// The number of inputs in the run.
-    inputs: AtomicU64,
-    /// How many of them came while the queue was full.
-    overflowed: AtomicU64,
-    /// How many of them came after the candidate was given up.
-    too_late: AtomicU64,
+    /// The number of inputs in the run (as `steps`), and those that the candidate did not get. It
+    /// is apart from `found`, because the run never waits for the candidate's thread.
+    missed: Mutex<Comparison>,
 }
+
+/// Why an input was not compared.
+const GIVEN_UP: &str = "the candidate was given up";
 
 impl ShadowState {
     fn found(&self) -> MutexGuard<'_, Comparison> {
@@ -199,9 +199,7 @@ impl Shadow {
             }),
             given_up: AtomicBool::new(false),
             over: AtomicBool::new(false),
-            inputs: AtomicU64::new(0),
-            overflowed: AtomicU64::new(0),
-            too_late: AtomicU64::new(0),
+            missed: Mutex::default(),
         });
         let failed = |reason: String| ShadowError::Thread {
             plugin: plugin.clone(),
@@ -268,10 +266,9 @@ impl Shadow {
                 let real = roles.processors.remove(at);
                 self.goes_beside(real.name());
                 let name = real.name().to_owned();
-                let real = Shadowed::new(Follower::of(real), &self.shared);
-                roles
-                    .processors
-                    .insert(at, Box::new(ShadowedProcessor::new(name, real)));
+                let beside = Shadowed::new(Follower::of(real), &self.shared);
+                let shadowed = ShadowedProcessor { name, beside };
+                roles.processors.insert(at, Box::new(shadowed));
             }
             RoleKind::ActionPolicy => {
                 if roles.policies.is_empty() {
@@ -311,19 +308,11 @@ impl Shadow {
             shared.over.store(true, Ordering::Relaxed);
             found.clone()
         };
-        found.steps = shared.inputs.load(Ordering::Relaxed);
-        let overflowed = shared.overflowed.load(Ordering::Relaxed);
-        let too_late = shared.too_late.load(Ordering::Relaxed);
+        found.merge(super::lock(&shared.missed).clone(), usize::MAX);
+        found.sum_up();
         let known = found.not_compared.values().sum::<u64>() + found.counts.compared();
-        let rest = found.steps.saturating_sub(known + overflowed + too_late);
-        for (why, count) in [
-            ("the candidate's queue was full", overflowed),
-            ("the candidate was given up", too_late),
-            ("the candidate was not done when the run was over", rest),
-        ] {
-            if count > 0 {
-                *found.not_compared.entry(why.to_owned()).or_default() += count;
-            }
+        for _ in known..found.steps {
+            found.skip("the candidate was not done when the run was over");
         }
         let ended = Event::ShadowEnded {
             plugin: found.new.name.clone(),
@@ -358,12 +347,11 @@ impl Comparison {
         let reasons = missed(self).join("; ");
         match agreement(self) {
             Some(agreement) => {
+                let (new, old) = (&self.new.latency, &self.old.latency);
+                let times = [new.p50, new.p99, old.p50, old.p99].map(time);
+                let [p50, p99, old_p50, old_p99] = times;
                 out.push_str(&format!(
-                    "{agreement}; p50 {}, p99 {} a call, beside {} and {}",
-                    time(self.new.latency.quantile(0.5)),
-                    time(self.new.latency.quantile(0.99)),
-                    time(self.old.latency.quantile(0.5)),
-                    time(self.old.latency.quantile(0.99)),
+                    "{agreement}; p50 {p50}, p99 {p99} a call, beside {old_p50} and {old_p99}"
                 ));
                 if skipped > 0 {
                     let all = number(self.counts.compared() + skipped, "input");

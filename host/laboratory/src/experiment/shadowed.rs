@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::comparison::Comparison;
-use super::recorded::{RecordedError, each, find, named, shown};
-use super::text::{number, one_line};
+use super::recorded::{RecordedError, each, find, first, named, shown};
+use super::text::number;
 use mswea_run::journal::Event;
 
 impl Comparison {
@@ -46,26 +46,23 @@ impl Comparison {
         }
         match all.first_mut() {
             Some(first) => first.warnings.append(&mut warnings),
-            None => return Err(none(places, journals.len(), &warnings)),
+            None => {
+                return Err(RecordedError::Nothing {
+                    what: "shadow",
+                    places: named(places),
+                    wanted: "what one records in journals (`*.events.jsonl`)",
+                    seen: match journals.len() {
+                        0 => format!("and found no journal{}", first(&warnings)),
+                        count => {
+                            let journals = number(count as u64, "journal");
+                            format!("and found none in {journals}{}", first(&warnings))
+                        }
+                    },
+                    remedy: "a run has one with `--shadow FILE`, and a journal with `-o FILE`",
+                });
+            }
         }
         Ok(all)
-    }
-}
-
-fn none(places: &[PathBuf], journals: usize, warnings: &[String]) -> RecordedError {
-    let first = warnings.first();
-    let first = first.map_or_else(String::new, |first| {
-        format!(" (a warning: {})", one_line(first))
-    });
-    RecordedError::NoShadow {
-        places: named(places),
-        seen: match journals {
-            0 => format!("and found no journal{first}"),
-            count => format!(
-                "and found none in {}{first}",
-                number(count as u64, "journal")
-            ),
-        },
     }
 }
 
@@ -162,7 +159,10 @@ mod tests {
         assert!(error().contains("found none in 1 journal;"), "{}", error());
         std::fs::write(folder.path().join("b.events.jsonl"), "{\n{}\n{}\n").unwrap();
         let said = error();
-        assert!(said.contains("in 2 journals (a warning: `"), "{said}");
+        assert!(
+            said.contains("in 2 journals (the first warning: `"),
+            "{said}"
+        );
         let gone = Comparison::of_journals(&[folder.path().join("gone")]).unwrap_err();
         assert!(gone.to_string().contains("can't read"), "{gone}");
     }

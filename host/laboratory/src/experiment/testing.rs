@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::answer::RoleAnswer;
-use super::comparison::{Comparison, InputPlace, Side};
+use super::comparison::{Comparison, Side};
 use super::instance::RoleInput;
 use mswea_core::Event;
 use mswea_core::{
@@ -411,11 +411,7 @@ pub(super) fn hostile() -> Comparison {
     };
     let failed = || RoleAnswer::fault(PluginFault::new(nasty.clone()));
     for step in 1..=40 {
-        let place = InputPlace {
-            run: &nasty,
-            step,
-            index: (step % 3 == 0).then_some(1),
-        };
+        let place = (&*nasty, step, (step % 3 == 0).then_some(1));
         let (old, new) = match step % 9 {
             1 => (
                 outcome(&format!(
@@ -439,5 +435,6 @@ pub(super) fn hostile() -> Comparison {
         let new = (new, Duration::from_nanos(12_000 + n * n * 1_201 % 41_519));
         found.judge(place, &input, old, new, 4_096);
     }
+    found.sum_up();
     found
 }

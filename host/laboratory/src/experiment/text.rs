@@ -1,7 +1,6 @@
 //! A comparison as text for a terminal, and the parts of it that the page has as well.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use serde_json::Value;
 use unicode_width::UnicodeWidthChar;
@@ -142,14 +141,11 @@ impl Comparison {
             number(self.steps, "step"),
             number(self.runs, "run")
         );
-        match Duration::try_from_secs_f64(self.seconds).unwrap_or_default() {
-            Duration::ZERO => amount,
-            took => format!(
-                "{amount}, {} on {}",
-                time(took),
-                number(self.threads as u64, "thread")
-            ),
+        if self.seconds == 0.0 {
+            return amount;
         }
+        let (took, threads) = (time(self.seconds), number(self.threads as u64, "thread"));
+        format!("{amount}, {took} on {threads}")
     }
 
     /// Remarks on the counts, each in one line.
@@ -187,20 +183,13 @@ impl Comparison {
     /// The table of latencies, with a head; empty without a call.
     pub(super) fn times(&self) -> Vec<[String; 7]> {
         let called = [&self.old, &self.new].into_iter();
-        let called = called.filter(|side| side.latency.calls() > 0);
+        let called = called.filter(|side| side.latency.calls > 0);
         let rows = called.map(|side| {
             let own = &side.latency;
-            let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|share| time(own.quantile(share)));
-            let calls = own.calls().to_string();
-            [
-                one_line(&side.label),
-                p50,
-                p90,
-                p99,
-                time(own.max()),
-                time(own.total()),
-                calls,
-            ]
+            let [p50, p90, p99, max, total] =
+                [own.p50, own.p90, own.p99, own.max, own.total].map(time);
+            let label = one_line(&side.label);
+            [label, p50, p90, p99, max, total, own.calls.to_string()]
         });
         let rows: Vec<_> = rows.collect();
         let head = ["", "p50", "p90", "p99", "max", "total", "calls"].map(str::to_owned);
@@ -285,9 +274,9 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
     format!("{shown:.1} %")
 }
 
-/// A duration with about three digits.
-pub(super) fn time(duration: Duration) -> String {
-    let seconds = duration.as_secs_f64();
+/// A duration in seconds with about three digits.
+pub(super) fn time(seconds: impl Into<Option<f64>>) -> String {
+    let seconds = seconds.into().unwrap_or_default();
     let (value, unit) = match seconds {
         s if s >= 1.0 => (s, "s"),
         s if s >= 1e-3 => (s * 1e3, "ms"),
@@ -341,7 +330,7 @@ mod tests {
             (250.0, "250 s"),
         ];
         for (seconds, text) in table {
-            assert_eq!(time(Duration::from_secs_f64(seconds)), text);
+            assert_eq!(time(seconds), text);
         }
         assert_eq!(percent(99_999, 100_000), "99.9 %");
         assert_eq!(percent(3, 3), "100.0 %");

@@ -109,10 +109,7 @@ fn parsers_in_every_degree() {
         (found.recorded, found.old.as_recorded, found.new.as_recorded),
         (12, 9, 6)
     );
-    assert_eq!(
-        (found.old.latency.calls(), found.new.latency.calls()),
-        (12, 12)
-    );
+    assert_eq!((found.old.latency.calls, found.new.latency.calls), (12, 12));
     assert_eq!(
         (found.new.name.as_str(), &found.new.config),
         ("the-new", &json!({"a": 1}))

@@ -1,11 +1,7 @@
 //! The plots, as SVG inside the page. They contain only numbers, and names that are escaped.
 
-use std::fmt::Write;
-use std::time::Duration;
-
 use super::super::answer::Degree;
 use super::super::comparison::{Comparison, Counts, share};
-use super::super::text::time;
 use super::escape;
 
 const WIDTH: f64 = 960.0;
@@ -56,63 +52,6 @@ pub(super) fn agreement(counts: Counts) -> String {
     svg(
         28.0,
         &format!("{agreeing} of {compared} answers agree"),
-        &out,
-    )
-}
-
-/// For both plugins: the share of calls over the time that they took at most, on a logarithmic
-/// axis.
-pub(super) fn latencies(own: &Comparison) -> String {
-    let bottom = 214.0;
-    let sides = [("old", &own.old), ("new", &own.new)];
-    let power = |time: Duration| time.as_secs_f64().max(1e-9).log10();
-    let times = sides
-        .iter()
-        .flat_map(|(_, side)| side.latency.distribution());
-    let powers: Vec<f64> = times.map(|(time, _)| power(time)).collect();
-    let low = powers.iter().copied().fold(f64::INFINITY, f64::min).floor();
-    let high = powers.iter().copied().fold(low + 1.0, f64::max).ceil();
-    let x = |power: f64| LEFT + (power - low) / (high - low) * (RIGHT - LEFT);
-    let y = |share: f64| bottom - share * (bottom - TOP);
-    let mut out = String::new();
-    for (share, name, shift) in [
-        (0.0, "0 %", 4.0),
-        (0.5, "50 %", 4.0),
-        (0.9, "90 %", 4.0),
-        (0.99, "99 %", -2.0),
-    ] {
-        out.push_str(&line([LEFT, y(share), RIGHT, y(share)]));
-        out.push_str(&label(LEFT - 8.0, y(share) + shift, "end", name));
-    }
-    let mut power_of_ten = low;
-    while power_of_ten <= high {
-        let at = x(power_of_ten);
-        let anchor = match power_of_ten {
-            power if power == low => "start",
-            power if power == high => "end",
-            _ => "middle",
-        };
-        let name = time(Duration::from_secs_f64(10_f64.powf(power_of_ten)));
-        let name = name.replace(".00", "").replace(".0 ", " ");
-        out.push_str(&line([at, TOP, at, bottom]));
-        out.push_str(&label(at, bottom + 18.0, anchor, &name));
-        power_of_ten += 1.0;
-    }
-    for ((class, side), at) in sides.into_iter().zip([188.0, 205.0]) {
-        let mut path = format!("M{:.1} {at:.1}h28", RIGHT - 36.0);
-        for (index, (time, share)) in side.latency.distribution().into_iter().enumerate() {
-            let at = x(power(time));
-            if index == 0 {
-                let _ = write!(path, "M{at:.1} {bottom:.1}");
-            }
-            let _ = write!(path, "H{at:.1}V{:.1}", y(share));
-        }
-        let _ = writeln!(out, "<path class=\"curve {class}\" d=\"{path}\"/>");
-        out.push_str(&label(RIGHT - 42.0, at + 4.0, "end", &side.label));
-    }
-    svg(
-        250.0,
-        "share of calls that took no longer than a time, for both plugins",
         &out,
     )
 }

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
-use super::ShadowState;
 use super::worker::ShadowJob;
+use super::{GIVEN_UP, ShadowState};
 use crate::experiment::answer::RoleAnswer;
 use crate::experiment::instance::{Follower, RoleInput};
 use mswea_core::{
@@ -45,27 +45,25 @@ impl<R> Shadowed<R> {
         index: Option<u32>,
         copy: impl FnOnce() -> (RoleInput, RoleAnswer),
     ) {
-        let took: Duration = since.elapsed();
+        let took = since.elapsed();
         let shared = &self.shared;
-        shared.inputs.fetch_add(1, Ordering::Relaxed);
+        let mut missed = crate::experiment::lock(&shared.missed);
+        missed.steps += 1;
         if shared.given_up.load(Ordering::Relaxed) {
-            shared.too_late.fetch_add(1, Ordering::Relaxed);
+            missed.skip(GIVEN_UP);
             return;
         }
         let queue = crate::experiment::lock(&shared.queue);
-        match queue.as_ref().map(mpsc::Sender::try_reserve) {
-            Some(Ok(room)) => {
-                let (input, real) = copy();
-                room.send(ShadowJob {
-                    place: (self.step(), index),
-                    input,
-                    real: (real, took),
-                });
-            }
-            _ => {
-                shared.overflowed.fetch_add(1, Ordering::Relaxed);
-            }
-        }
+        let Some(Ok(room)) = queue.as_ref().map(mpsc::Sender::try_reserve) else {
+            missed.skip("the candidate's queue was full");
+            return;
+        };
+        let (input, real) = copy();
+        room.send(ShadowJob {
+            place: (self.step(), index),
+            input,
+            real: (real, took),
+        });
     }
 }
 
@@ -144,19 +142,8 @@ impl Policy for Shadowed<Box<dyn Policy>> {
 /// A processor with a shadow. It is in a chain of its own as well, as the candidate is, because the
 /// views are compared that the rules of the chain lead to.
 pub(super) struct ShadowedProcessor {
-    name: String,
-    beside: Shadowed<Follower>,
-    history: Vec<Arc<Message>>,
-}
-
-impl ShadowedProcessor {
-    pub(super) fn new(name: String, beside: Shadowed<Follower>) -> Self {
-        Self {
-            name,
-            beside,
-            history: Vec::new(),
-        }
-    }
+    pub name: String,
+    pub beside: Shadowed<Follower>,
 }
 
 #[async_trait]
@@ -166,12 +153,11 @@ impl Processor for ShadowedProcessor {
     }
 
     fn needs_all(&self) -> bool {
-        self.history.is_empty()
+        self.beside.real.input.is_empty()
     }
 
     fn discard(&mut self) {
         self.beside.real.forget();
-        self.history.clear();
     }
 
     async fn apply(
@@ -181,13 +167,16 @@ impl Processor for ShadowedProcessor {
     ) -> Result<ViewChange, PluginFault> {
         // As a plugin gets them.
         let messages = change.messages.into_iter().map(Message::lightened);
-        let messages = messages.collect();
-        Change { messages, ..change }.apply(&mut self.history);
+        let change = Change {
+            messages: messages.collect(),
+            ..change
+        };
         let started = Instant::now();
-        let result = self.beside.real.follow(&self.history, asker).await;
+        let result = self.beside.real.follow(change, asker).await;
+        let real = &self.beside.real;
         self.beside.pass(started, None, || {
-            let view = result.clone().map(|_| self.beside.real.view.clone());
-            (RoleInput::View(self.history.clone()), view.into())
+            let view = result.clone().map(|_| real.view.clone());
+            (RoleInput::View(real.input.clone()), view.into())
         });
         result.map(ViewChange::from)
     }

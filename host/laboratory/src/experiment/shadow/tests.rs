@@ -139,7 +139,7 @@ async fn whatever_the_candidate_does_the_run_goes_on() {
         ]
     );
     assert!(found.cases[0].new.to_string().contains("a candidate may"));
-    assert_eq!(found.old.latency.calls(), 7);
+    assert_eq!(found.old.latency.calls, 7);
     // The journal leads to the same report.
     let again = Comparison::from_journal(&run.journal.records(), "this run");
     assert_eq!(again, std::slice::from_ref(&found));

@@ -7,9 +7,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{ShadowSettings, ShadowState};
+use super::{GIVEN_UP, ShadowSettings, ShadowState};
 use crate::experiment::answer::RoleAnswer;
-use crate::experiment::comparison::InputPlace;
 use crate::experiment::instance::{Instance, Recall, RoleInput};
 use mswea_core::{Event, Journal, Maker, Manner, PluginFault, Refused, RoleKind, Tool};
 
@@ -90,9 +89,7 @@ impl Worker {
             };
             match made {
                 Some(candidate) => self.compare(candidate, job).await,
-                None => {
-                    self.shared.too_late.fetch_add(1, Ordering::Relaxed);
-                }
+                None => self.shared.found().skip(GIVEN_UP),
             }
         }
     }
@@ -119,7 +116,7 @@ impl Worker {
         let mut task = tokio::spawn({
             let input = input.clone();
             async move {
-                let mut asker = Recall::new(None);
+                let mut asker = Recall::default();
                 let answer = candidate.answer(&input, &mut asker).await;
                 (candidate, answer, asker.asked)
             }
@@ -159,13 +156,8 @@ impl Worker {
             }
             let before = found.cases.len();
             let (step, index) = job.place;
-            let place = InputPlace {
-                run: RUN,
-                step,
-                index,
-            };
             let most = if before < divergences { text } else { 0 };
-            found.judge(place, &input, job.real, own, most);
+            found.judge((RUN, step, index), &input, job.real, own, most);
             if let Some(case) = found.cases.get(before) {
                 let event = Event::ShadowDiverged {
                     plugin: found.new.name.clone(),
