@@ -271,13 +271,6 @@ impl Comparison {
     /// All of the comparison; the keys are in this module's documentation.
     pub fn to_json(&self) -> Value {
         let compared = self.counts.compared();
-        let groups = self.groups().into_iter().map(|group| {
-            json!({
-                "degree": group.degree,
-                "what": group.what,
-                "disagreements": group.cases,
-            })
-        });
         let by_step = self.by_step.iter().map(|(step, counts)| {
             let mut one = json!(counts);
             one["step"] = (*step).into();
@@ -288,7 +281,7 @@ impl Comparison {
         all["agreeing"] = self.counts.agreeing().into();
         all["agreement"] = json!((compared > 0).then(|| share(self.counts.agreeing(), compared)));
         all["by_step"] = by_step.collect();
-        all["alike"] = groups.collect();
+        all["alike"] = json!(self.groups());
         all["disagreements"] = json!(self.cases);
         all
     }

@@ -39,10 +39,10 @@ fn shorten(value: &Value, other: &Value, most: usize, room: &mut usize) -> Value
 }
 
 /// A part of two values that differs: its path, and what is there.
-pub(super) type Difference<'v> = (String, Option<&'v Value>, Option<&'v Value>);
+pub(super) type DifferingPart<'v> = (String, Option<&'v Value>, Option<&'v Value>);
 
 /// The smallest parts of two values that differ.
-pub(super) fn differences<'v>(old: &'v Value, new: &'v Value) -> Vec<Difference<'v>> {
+pub(super) fn differences<'v>(old: &'v Value, new: &'v Value) -> Vec<DifferingPart<'v>> {
     let mut found = Vec::new();
     differ(String::new(), Some(old), Some(new), &mut found);
     found
@@ -52,7 +52,7 @@ fn differ<'v>(
     path: String,
     old: Option<&'v Value>,
     new: Option<&'v Value>,
-    found: &mut Vec<Difference<'v>>,
+    found: &mut Vec<DifferingPart<'v>>,
 ) {
     match (old, new) {
         _ if old == new => {}
@@ -147,6 +147,19 @@ fn joined(pad: &str, head: &str, text: &str) -> String {
 /// whose width is known.
 pub(super) fn printable(text: &str) -> String {
     mswea_text::visible(text).replace('\t', "    ")
+}
+
+/// A text in one line, as [`printable`].
+pub(super) fn one_line(text: &str) -> String {
+    printable(&text.replace('\n', " "))
+}
+
+/// A count with its noun.
+pub(super) fn number(count: u64, of: &str) -> String {
+    match count {
+        1 => format!("1 {of}"),
+        count => format!("{count} {of}s"),
+    }
 }
 
 #[cfg(test)]

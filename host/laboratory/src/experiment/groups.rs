@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::answer::Degree;
@@ -16,13 +17,14 @@ const QUOTED: usize = 32;
 const NAMED: usize = 3;
 
 /// Disagreements with the same differences in the same places.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Serialize)]
 pub(super) struct DisagreementGroup {
     /// Their degree.
     pub degree: Degree,
     /// Their differences, in one line.
     pub what: String,
     /// Their indexes in [`Comparison::cases`].
+    #[serde(rename = "disagreements")]
     pub cases: Vec<usize>,
 }
 

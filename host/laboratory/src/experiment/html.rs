@@ -9,9 +9,9 @@ use std::fmt::Write;
 
 use super::answer::Degree;
 use super::comparison::{Case, Comparison};
-use super::excerpt::printable;
+use super::excerpt::{number, one_line, printable};
 use super::lines::{self, ComparisonRow};
-use super::text::{NOTHING, described, number, one_line, percent, shown, title};
+use super::text::{NOTHING, described, percent, shown, title};
 
 /// A page that is larger than this shows no further disagreements, for the sake of browsers.
 const MOST: usize = 4 << 20;

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::answer::{self, RoleAnswer};
+use super::excerpt;
 use super::recorded::RecordedQuestion;
 use mswea_core::{
     Action, Adapter, Asker, Change, ConfiguredRole, Formatter, Message, ModelError, ModelFailure,
@@ -234,32 +235,25 @@ impl Asker for Recall<'_> {
 /// The difference between `new` and `old` tools, in words.
 pub(super) fn other_tools(new: &[Tool], old: &[Tool]) -> String {
     let names = |tools: &[Tool]| {
-        let names: Vec<String> = tools
-            .iter()
-            .map(|tool| format!("`{}`", tool.name))
-            .collect();
-        if names.is_empty() {
-            "none".to_owned()
-        } else {
-            names.join(", ")
+        let names: Vec<String> = tools.iter().map(|it| format!("`{}`", it.name)).collect();
+        match names.is_empty() {
+            true => "none".to_owned(),
+            false => names.join(", "),
         }
     };
     let (own, others) = (names(new), names(old));
     if own != others {
         return format!("other tools ({own} instead of {others})");
     }
-    let differs = |one: fn(&Tool, &Tool) -> bool| old.iter().zip(new).any(|(a, b)| one(a, b));
-    let parts = [
-        (
-            "description",
-            differs(|a, b| a.description != b.description),
-        ),
-        ("parameters", differs(|a, b| a.parameters != b.parameters)),
-        ("`extra`", differs(|a, b| a.extra != b.extra)),
-    ];
-    let parts = parts
-        .into_iter()
-        .filter_map(|(part, differs)| differs.then_some(part));
-    let parts = parts.collect::<Vec<_>>().join(" and ");
-    format!("other tools ({own} as well, but with other {parts})")
+    let (new, old) = (json!(new), json!(old));
+    let parts = excerpt::differences(&new, &old).into_iter();
+    let mut parts: Vec<String> = parts
+        .filter_map(|(path, ..)| Some(path.split('/').nth(2)?.to_owned()))
+        .collect();
+    parts.sort_unstable();
+    parts.dedup();
+    format!(
+        "other tools ({own} as well, but with other {})",
+        parts.join(" and ")
+    )
 }

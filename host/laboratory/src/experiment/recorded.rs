@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::text::{number, one_line};
+use super::excerpt::{number, one_line};
 use mswea_core::{Action, Event, Message, Outcome, Output, Problem, Reply};
 use mswea_run::journal::{self, Record, trajectory};
 use mswea_run::{Phase, State};
@@ -346,13 +346,12 @@ impl RunFold {
     fn take(&mut self, Record { t, event, .. }: Record) {
         self.state.apply(t, event.clone());
         let is_accepted = matches!(event, Event::Accepted { .. });
+        let is_observed = matches!(event, Event::Observed { .. }) && self.is_open;
         for message in self.state.messages.drain(..) {
-            let is_observation =
-                matches!(message.role.as_str(), "tool" | "user") && self.is_open && !is_accepted;
-            // An output that is not recorded: the formatter's input is not known.
+            // Then the formatter's input is not known.
             let lacks_output = self.is_trajectory && !message.extra.contains_key("raw_output");
             self.run.history.push(Message::lightened(message));
-            if let Some(step) = self.run.steps.last_mut().filter(|_| is_observation) {
+            if let Some(step) = self.run.steps.last_mut().filter(|_| is_observed) {
                 step.observed.end = self.run.history.len();
                 if lacks_output {
                     self.is_open = false;

@@ -20,8 +20,9 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::comparison::{Comparison, Side};
+use super::excerpt::{number, one_line};
 use super::instance::{Follower, other_tools};
-use super::text::{agreement, missed, number, one_line, time};
+use super::text::{agreement, missed, time};
 use beside::{Nothing, Shadowed, ShadowedProcessor};
 use mswea_core::Event;
 use mswea_core::{Formatter, Journal, Maker, Parser, Policy, Processor, Refused, RoleKind, Tool};
@@ -211,7 +212,14 @@ impl Shadow {
         let runtime = runtime.map_err(|error| failed(error.to_string()))?;
         let (ready, is_ready) = oneshot::channel();
         let (finished, done) = oneshot::channel();
-        let worker = Worker::new(shared.clone(), maker, config, kind);
+        let worker = Worker {
+            shared: shared.clone(),
+            maker,
+            config,
+            kind,
+            candidate: None,
+            crashes: 0,
+        };
         let thread = std::thread::Builder::new().name(format!("shadow {plugin}"));
         thread
             .spawn(move || {
@@ -259,27 +267,19 @@ impl Shadow {
                 roles.formatter = Box::new(Shadowed::new(roles.formatter, &self.shared));
             }
             RoleKind::HistoryProcessor => {
-                if roles.processors.is_empty() {
-                    roles.processors.push(Box::new(Nothing));
-                }
-                let at = self.place(roles.processors.iter().map(|own| own.name()));
-                let real = roles.processors.remove(at);
-                self.goes_beside(real.name());
-                let name = real.name().to_owned();
-                let beside = Shadowed::new(Follower::of(real), &self.shared);
-                let shadowed = ShadowedProcessor { name, beside };
-                roles.processors.insert(at, Box::new(shadowed));
+                let name = |own: &(dyn Processor + 'static)| own.name().to_owned();
+                self.one_of(&mut roles.processors, Box::new(Nothing), name, |real| {
+                    Box::new(ShadowedProcessor {
+                        name: name(&*real),
+                        beside: Shadowed::new(Follower::of(real), &self.shared),
+                    })
+                });
             }
             RoleKind::ActionPolicy => {
-                if roles.policies.is_empty() {
-                    roles.policies.push(Box::new(Nothing));
-                }
-                let at = self.place(roles.policies.iter().map(|own| own.name()));
-                let real = roles.policies.remove(at);
-                self.goes_beside(real.name());
-                roles
-                    .policies
-                    .insert(at, Box::new(Shadowed::new(real, &self.shared)));
+                let name = |own: &(dyn Policy + 'static)| own.name().to_owned();
+                self.one_of(&mut roles.policies, Box::new(Nothing), name, |real| {
+                    Box::new(Shadowed::new(real, &self.shared))
+                });
             }
             // Refused by [`Self::start`].
             RoleKind::ModelAdapter => {}
@@ -287,8 +287,20 @@ impl Shadow {
         roles
     }
 
-    fn place<'a>(&self, mut names: impl Iterator<Item = &'a str>) -> usize {
-        names.position(|name| name == self.plugin).unwrap_or(0)
+    fn one_of<T: ?Sized>(
+        &self,
+        list: &mut Vec<Box<T>>,
+        nothing: Box<T>,
+        name: impl Fn(&T) -> String,
+        shadowed: impl FnOnce(Box<T>) -> Box<T>,
+    ) {
+        if list.is_empty() {
+            list.push(nothing);
+        }
+        let namesake = list.iter().position(|own| name(own) == self.plugin);
+        let real = list.remove(namesake.unwrap_or(0));
+        self.goes_beside(&name(&real));
+        list.insert(namesake.unwrap_or(0), shadowed(real));
     }
 
     fn goes_beside(&self, name: &str) {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::comparison::Comparison;
+use super::excerpt::number;
 use super::recorded::{RecordedError, each, find, first, named, shown};
-use super::text::number;
 use mswea_run::journal::Event;
 
 impl Comparison {

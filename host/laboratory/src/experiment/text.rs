@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthChar;
 
 use super::answer::Degree;
 use super::comparison::{Case, Comparison, Side, share};
-use super::excerpt;
+use super::excerpt::{self, number, one_line};
 use super::lines::{self, ComparisonRow};
 
 /// The layout.
@@ -213,10 +213,6 @@ pub(super) fn shown(value: &Value) -> Vec<String> {
     lines.iter().map(|line| excerpt::printable(line)).collect()
 }
 
-pub(super) fn one_line(text: &str) -> String {
-    excerpt::printable(&text.replace('\n', " "))
-}
-
 /// A plugin in one line.
 pub(super) fn described(side: &Side) -> String {
     let mut out = one_line(&side.name);
@@ -231,13 +227,6 @@ pub(super) fn described(side: &Side) -> String {
         let _ = write!(out, " with {}", one_line(&config.to_string()));
     }
     out
-}
-
-pub(super) fn number(count: u64, of: &str) -> String {
-    match count {
-        1 => format!("1 {of}"),
-        count => format!("{count} {of}s"),
-    }
 }
 
 /// Shown in place of figures if there are none.

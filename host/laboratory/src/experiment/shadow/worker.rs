@@ -30,33 +30,17 @@ pub(super) struct ShadowJob {
 }
 
 pub(super) struct Worker {
-    shared: Arc<ShadowState>,
-    maker: Arc<dyn Maker>,
-    config: Value,
-    kind: RoleKind,
+    pub shared: Arc<ShadowState>,
+    pub maker: Arc<dyn Maker>,
+    pub config: Value,
+    pub kind: RoleKind,
     /// None after a crash, after which an instance can't be used any more.
-    candidate: Option<Instance>,
+    pub candidate: Option<Instance>,
     /// Crashes in a row.
-    crashes: u32,
+    pub crashes: u32,
 }
 
 impl Worker {
-    pub(super) fn new(
-        shared: Arc<ShadowState>,
-        maker: Arc<dyn Maker>,
-        config: Value,
-        kind: RoleKind,
-    ) -> Self {
-        Self {
-            shared,
-            maker,
-            config,
-            kind,
-            candidate: None,
-            crashes: 0,
-        }
-    }
-
     /// Works until the queue is closed and empty.
     pub(super) async fn run(
         mut self,
