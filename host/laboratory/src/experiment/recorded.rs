@@ -444,11 +444,19 @@ impl Step {
     fn take(&mut self, event: Event, here: usize, is_trajectory: bool) {
         match event {
             Event::Reply { reply, .. } => {
-                self.reply = Some(Reply {
+                let mut reply = Reply {
                     message: reply.message.light(),
                     response: None,
                     ..reply
-                });
+                };
+                // A trajectory may lack the provider's response, which has it.
+                if is_trajectory && reply.finish_reason.is_empty() {
+                    reply.finish_reason = match reply.message.tool_calls.is_empty() {
+                        true => "stop".to_owned(),
+                        false => "tool_calls".to_owned(),
+                    };
+                }
+                self.reply = Some(reply);
             }
             Event::Accepted { actions } => {
                 self.outcome = Some(Outcome::Actions(actions));

@@ -320,6 +320,7 @@ fn trajectories_of_mini_swe_agent() {
         "{\"command\":\"c\"}"
     );
     assert_eq!(reply(3).message.text(), "hello");
+    assert_eq!(reply(4).finish_reason, "stop");
     assert_eq!(run.steps[3].outputs[0].1.output, "/");
     assert_eq!(run.steps[4].outputs[0].0.command, "echo");
     assert!(run.steps[5].outputs.is_empty());
