@@ -1,16 +1,20 @@
 //! The answer of a role, when two answers agree, and how a pair of answers is shown.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::excerpt;
 use mswea_core::{
-    AdapterNext, HeaderValue, HttpRequest, Manner, Message, ModelError, Outcome, PluginFault,
+    AdapterNext, HeaderValue, HttpRequest, Manner, Message, ModelError, Outcome, Part, PluginFault,
     Verdict,
 };
 
 /// How much two answers differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Degree {
     /// They are equal.
     Same,
@@ -67,40 +71,24 @@ impl Degree {
     pub fn agrees(self) -> bool {
         matches!(self, Self::Same | Self::Wording)
     }
-
-    /// Its index in [`Self::ALL`].
-    pub(super) fn index(self) -> usize {
-        self as usize
-    }
 }
 
 /// The answer of a role.
-#[derive(Debug, PartialEq)]
-pub(super) enum RoleAnswer<'a> {
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum RoleAnswer {
     Outcome(Outcome),
     Messages(Vec<Message>),
     Verdict(Verdict),
-    View(&'a [Message]),
+    View(Vec<Arc<Message>>),
     Next(Box<AdapterNext>),
-    Failed {
-        manner: &'static str,
-        message: String,
-    },
+    Failed { manner: Manner, message: String },
 }
 
-impl RoleAnswer<'_> {
+impl RoleAnswer {
     pub(super) fn fault(fault: PluginFault) -> Self {
         Self::Failed {
-            manner: manner(fault.manner),
+            manner: fault.manner,
             message: fault.message,
-        }
-    }
-
-    /// An adapter's error is an answer too, one without a request.
-    pub(super) fn model_error(error: ModelError) -> Self {
-        Self::Failed {
-            manner: "reported",
-            message: format!("{}: {}", error.class, error.message),
         }
     }
 
@@ -109,41 +97,34 @@ impl RoleAnswer<'_> {
     }
 }
 
-/// The word for a manner of failure.
-pub(super) fn manner(manner: Manner) -> &'static str {
-    match manner {
-        Manner::Reported => "reported",
-        Manner::Crashed => "crashed",
-        Manner::Broke => "broke",
-    }
+/// An answer of a role that has no errors but faults.
+macro_rules! answers {
+    ($($of:ty => $case:ident),*) => {
+        $(impl From<Result<$of, PluginFault>> for RoleAnswer {
+            fn from(result: Result<$of, PluginFault>) -> Self {
+                result.map_or_else(Self::fault, Self::$case)
+            }
+        })*
+    };
 }
 
-impl From<Result<Outcome, PluginFault>> for RoleAnswer<'_> {
-    fn from(result: Result<Outcome, PluginFault>) -> Self {
-        result.map_or_else(Self::fault, Self::Outcome)
-    }
-}
+answers!(Outcome => Outcome, Vec<Message> => Messages, Verdict => Verdict, Vec<Arc<Message>> => View);
 
-impl From<Result<Vec<Message>, PluginFault>> for RoleAnswer<'_> {
-    fn from(result: Result<Vec<Message>, PluginFault>) -> Self {
-        result.map_or_else(Self::fault, Self::Messages)
-    }
-}
-
-impl From<Result<Verdict, PluginFault>> for RoleAnswer<'_> {
-    fn from(result: Result<Verdict, PluginFault>) -> Self {
-        result.map_or_else(Self::fault, Self::Verdict)
-    }
-}
-
-impl From<Result<AdapterNext, ModelError>> for RoleAnswer<'_> {
+/// An adapter's error is an answer too, one without a request.
+impl From<Result<AdapterNext, ModelError>> for RoleAnswer {
     fn from(result: Result<AdapterNext, ModelError>) -> Self {
-        result.map_or_else(Self::model_error, |next| Self::Next(Box::new(next)))
+        match result {
+            Ok(next) => Self::Next(Box::new(next)),
+            Err(error) => Self::fault(PluginFault::new(format!(
+                "{}: {}",
+                error.class, error.message
+            ))),
+        }
     }
 }
 
 /// How much two answers of one role differ.
-pub(super) fn degree(old: &RoleAnswer<'_>, new: &RoleAnswer<'_>) -> Degree {
+pub(super) fn degree(old: &RoleAnswer, new: &RoleAnswer) -> Degree {
     let agree = match (old, new) {
         (RoleAnswer::Failed { .. }, RoleAnswer::Failed { .. }) => return Degree::BothFailed,
         (RoleAnswer::Failed { .. }, _) | (_, RoleAnswer::Failed { .. }) => {
@@ -157,7 +138,7 @@ pub(super) fn degree(old: &RoleAnswer<'_>, new: &RoleAnswer<'_>) -> Degree {
             RoleAnswer::Verdict(Verdict::Rewrite(new)),
         ) => old.command == new.command && old.tool_call_id == new.tool_call_id,
         (RoleAnswer::Next(old), RoleAnswer::Next(new)) => match (&**old, &**new) {
-            (AdapterNext::Send(old), AdapterNext::Send(new)) => requests_agree(old, new),
+            (AdapterNext::Send(old), AdapterNext::Send(new)) => request(old) == request(new),
             _ => false,
         },
         // In a view every part counts, because adapters read `extra`.
@@ -197,34 +178,8 @@ pub(super) fn messages_agree(old: &[Message], new: &[Message]) -> bool {
     old.len() == new.len() && old.iter().zip(new).all(same)
 }
 
-fn requests_agree(old: &HttpRequest, new: &HttpRequest) -> bool {
-    old.method == new.method
-        && old.url == new.url
-        && headers(old) == headers(new)
-        && body(old) == body(new)
-}
-
-/// As a set in lower case: neither the order of headers nor the case of their names has a meaning.
-fn headers(request: &HttpRequest) -> BTreeSet<(String, String)> {
-    let headers = request.headers.iter();
-    headers
-        .map(|(name, value)| {
-            let value = match value {
-                HeaderValue::Plain(value) => value.clone(),
-                HeaderValue::Secret { name, prefix } => format!("{prefix}<secret {name}>"),
-            };
-            (name.to_ascii_lowercase(), value)
-        })
-        .collect()
-}
-
-fn body(request: &HttpRequest) -> Value {
-    let bytes = request.body.joined();
-    serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into())
-}
-
 /// Both answers as JSON values; of long answers only the part that differs.
-pub(super) fn show(old: &RoleAnswer<'_>, new: &RoleAnswer<'_>) -> (Value, Value) {
+pub(super) fn show(old: &RoleAnswer, new: &RoleAnswer) -> (Value, Value) {
     match (old, new) {
         (RoleAnswer::View(old), RoleAnswer::View(new)) => views(old, new),
         (RoleAnswer::Next(old), RoleAnswer::Next(new)) => match (&**old, &**new) {
@@ -237,12 +192,12 @@ pub(super) fn show(old: &RoleAnswer<'_>, new: &RoleAnswer<'_>) -> (Value, Value)
     }
 }
 
-fn one(answer: &RoleAnswer<'_>) -> Value {
+fn one(answer: &RoleAnswer) -> Value {
     match answer {
         RoleAnswer::Outcome(Outcome::Actions(actions)) => json!({ "actions": actions }),
         RoleAnswer::Outcome(Outcome::Malformed(problem)) => json!({ "malformed": problem }),
         RoleAnswer::Messages(messages) => {
-            json!({ "messages": messages.iter().map(message).collect::<Vec<_>>() })
+            json!({ "messages": messages.iter().map(message).collect::<Value>() })
         }
         RoleAnswer::Verdict(Verdict::Allow) => json!({ "verdict": "allow" }),
         RoleAnswer::Verdict(Verdict::Deny(text)) => json!({ "verdict": "deny", "feedback": text }),
@@ -252,47 +207,33 @@ fn one(answer: &RoleAnswer<'_>) -> Value {
         }
         RoleAnswer::View(view) => json!({ "messages_in_view": view.len() }),
         RoleAnswer::Next(answer) => next(answer),
-        RoleAnswer::Failed { manner, message } => json!({ "failed": manner, "message": message }),
+        RoleAnswer::Failed { manner, message } => {
+            let manner = match manner {
+                Manner::Reported => "reported",
+                Manner::Crashed => "crashed",
+                Manner::Broke => "broke",
+            };
+            json!({ "failed": manner, "message": message })
+        }
     }
 }
 
 /// A message; its content as one string if it has only text, which is easier to read.
-fn message(message: &Message) -> Value {
-    let mut out = Map::new();
-    out.insert("role".into(), message.role.as_str().into());
-    if let Some(id) = &message.tool_call_id {
-        out.insert("tool_call_id".into(), id.as_str().into());
+pub(super) fn message(message: &Message) -> Value {
+    let mut shown = json!(message);
+    if let [Part::Text { text }] = &*message.content {
+        shown["content"] = text.as_str().into();
     }
-    let only_text = message
-        .content
-        .iter()
-        .all(|part| matches!(part, mswea_core::Part::Text { .. }));
-    let content = match only_text && message.content.len() == 1 {
-        true => message.text().into(),
-        false => json!(message.content),
-    };
-    out.insert("content".into(), content);
-    if !message.tool_calls.is_empty() {
-        out.insert("tool_calls".into(), json!(message.tool_calls));
-    }
-    if !message.extra.is_empty() {
-        out.insert("extra".into(), message.extra.clone().into());
-    }
-    out.into()
+    shown
 }
 
 /// The messages between the common beginning and the common end.
-fn views(old: &[Message], new: &[Message]) -> (Value, Value) {
-    let before = old
-        .iter()
-        .zip(new)
-        .take_while(|(old, new)| old == new)
-        .count();
-    let rest = |view: &[Message]| view.len() - before;
-    let after = old.iter().rev().zip(new.iter().rev());
-    let after = after.take_while(|(old, new)| old == new).count();
-    let after = after.min(rest(old)).min(rest(new));
-    let side = |view: &[Message]| {
+fn views(old: &[Arc<Message>], new: &[Arc<Message>]) -> (Value, Value) {
+    let same = |(old, new): &(&Arc<Message>, &Arc<Message>)| old == new;
+    let before = old.iter().zip(new).take_while(same).count();
+    let after = old[before..].iter().rev().zip(new[before..].iter().rev());
+    let after = after.take_while(same).count();
+    let side = |view: &[Arc<Message>]| {
         let differ: Map<String, Value> = (before..view.len() - after)
             .map(|index| (format!("message {index}"), message(&view[index])))
             .collect();
@@ -306,16 +247,23 @@ fn views(old: &[Message], new: &[Message]) -> (Value, Value) {
     (side(old), side(new))
 }
 
+/// A request. Neither the order of headers nor the case of their names has a meaning, and neither has
+/// the layout of a body in JSON.
 fn request(request: &HttpRequest) -> Value {
-    let headers: Map<String, Value> = headers(request)
-        .into_iter()
-        .map(|(name, value)| (name, value.into()))
-        .collect();
+    let headers = request.headers.iter().map(|(name, value)| {
+        let value = match value {
+            HeaderValue::Plain(value) => value.clone(),
+            HeaderValue::Secret { name, prefix } => format!("{prefix}<secret {name}>"),
+        };
+        (name.to_ascii_lowercase(), value)
+    });
+    let bytes = request.body.joined();
+    let body = serde_json::from_slice::<Value>(&bytes);
     json!({
         "method": request.method,
         "url": request.url,
-        "headers": headers,
-        "body": body(request),
+        "headers": headers.collect::<BTreeMap<_, _>>(),
+        "body": body.unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into()),
     })
 }
 
@@ -329,53 +277,11 @@ fn next(next: &AdapterNext) -> Value {
 /// The parts of two values that differ, by path.
 fn differing(old: &Value, new: &Value) -> (Value, Value) {
     let (mut left, mut right) = (Map::new(), Map::new());
-    walk("", old, new, &mut left, &mut right);
-    (left.into(), right.into())
-}
-
-fn walk(
-    path: &str,
-    old: &Value,
-    new: &Value,
-    left: &mut Map<String, Value>,
-    right: &mut Map<String, Value>,
-) {
-    match (old, new) {
-        (old, new) if old == new => {}
-        (Value::Object(olds), Value::Object(news)) => {
-            for (key, old) in olds {
-                let path = format!("{path}/{key}");
-                match news.get(key) {
-                    Some(new) => walk(&path, old, new, left, right),
-                    None => {
-                        left.insert(path, old.clone());
-                    }
-                }
-            }
-            for (key, new) in news.iter().filter(|(key, _)| !olds.contains_key(*key)) {
-                right.insert(format!("{path}/{key}"), new.clone());
-            }
-        }
-        (Value::Array(olds), Value::Array(news)) => {
-            for index in 0..olds.len().max(news.len()) {
-                let path = format!("{path}/{index}");
-                match (olds.get(index), news.get(index)) {
-                    (Some(old), Some(new)) => walk(&path, old, new, left, right),
-                    (Some(old), None) => {
-                        left.insert(path, old.clone());
-                    }
-                    (None, Some(new)) => {
-                        right.insert(path, new.clone());
-                    }
-                    (None, None) => {}
-                }
-            }
-        }
-        (old, new) => {
-            left.insert(path.to_owned(), old.clone());
-            right.insert(path.to_owned(), new.clone());
-        }
+    for (path, old, new) in excerpt::differences(old, new) {
+        old.and_then(|old| left.insert(path.clone(), old.clone()));
+        new.and_then(|new| right.insert(path, new.clone()));
     }
+    (left.into(), right.into())
 }
 
 #[cfg(test)]

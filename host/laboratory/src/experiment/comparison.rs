@@ -1,120 +1,133 @@
 //! The result of a comparison, on recorded runs or beside a live one.
+//!
+//! Its JSON is that of [`Comparison`]'s fields, in which an `action` is its index in the step, from 0,
+//! long texts are shortened, and durations are in seconds. `plugin diff --json` adds `compared`,
+//! `agreeing`, `agreement` (0 to 1, null if nothing was compared), `alike` (a list of `degree`, `what`
+//! and places in `disagreements`, the worst and largest first), and has `by_step` as a list of
+//! `step` with the counts of that step number. The summary of a shadow has no `disagreements`,
+//! because they have been recorded before.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::answer::{self, Degree, RoleAnswer};
 use super::excerpt;
+use super::instance::RoleInput;
 use super::latency::Latency;
 use mswea_core::Event;
 use mswea_core::Identity;
 use mswea_record::journal::Record;
 
-/// The number of answers of each degree, in the order of [`Degree::ALL`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts(pub [u64; 5]);
+/// The number of answers of each degree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    same: u64,
+    wording: u64,
+    different: u64,
+    one_failed: u64,
+    both_failed: u64,
+}
 
 impl Counts {
-    /// The number of answers of this degree.
-    pub fn of(&self, degree: Degree) -> u64 {
-        self.0[degree.index()]
-    }
-
-    /// The number of answers that were compared.
-    pub fn compared(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
-    /// The number of answers with which a run would continue alike.
-    pub fn agreeing(&self) -> u64 {
-        let agree = Degree::ALL.into_iter().filter(|degree| degree.agrees());
-        agree.map(|degree| self.of(degree)).sum()
-    }
-
-    /// Their share, from 0 to 1; none if nothing was compared.
-    pub fn agreement(&self) -> Option<f64> {
-        let compared = self.compared();
-        (compared > 0).then(|| share(self.agreeing(), compared))
-    }
-
-    fn add(&mut self, degree: Degree) {
-        self.0[degree.index()] += 1;
-    }
-
-    fn merge(&mut self, other: &Self) {
-        for (own, other) in self.0.iter_mut().zip(other.0) {
-            *own += other;
+    fn at(&mut self, degree: Degree) -> &mut u64 {
+        match degree {
+            Degree::Same => &mut self.same,
+            Degree::Wording => &mut self.wording,
+            Degree::Different => &mut self.different,
+            Degree::OneFailed => &mut self.one_failed,
+            Degree::BothFailed => &mut self.both_failed,
         }
     }
 
-    /// Each degree's word with its count.
-    pub(super) fn to_json(self) -> Value {
-        let counts = Degree::ALL.map(|degree| (degree.as_str().to_owned(), self.of(degree).into()));
-        Value::Object(counts.into_iter().collect())
+    /// The number of answers of this degree.
+    pub fn of(mut self, degree: Degree) -> u64 {
+        *self.at(degree)
     }
 
-    fn from_json(value: &Value) -> Self {
-        let of = |degree: Degree| value.get(degree.as_str()).and_then(Value::as_u64);
-        Self(Degree::ALL.map(|degree| of(degree).unwrap_or_default()))
+    /// The number of answers that were compared.
+    pub fn compared(self) -> u64 {
+        Degree::ALL.into_iter().map(|degree| self.of(degree)).sum()
+    }
+
+    /// The number of answers with which a run would continue alike.
+    pub fn agreeing(self) -> u64 {
+        self.same + self.wording
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        for degree in Degree::ALL {
+            *self.at(degree) += other.of(degree);
+        }
     }
 }
 
 /// The share of `part` in `whole`; 1 if `whole` is 0.
+#[expect(clippy::cast_precision_loss, reason = "the counts stay far below 2^53")]
 pub(super) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 {
-        return 1.0;
+        1.0
+    } else {
+        part as f64 / whole as f64
     }
-    #[expect(clippy::cast_precision_loss, reason = "the counts stay far below 2^53")]
-    let share = part as f64 / whole as f64;
-    share
 }
 
 /// One of the two plugins that are compared.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Side {
     /// Its name in the report: `old` and `new`, or `real` and `candidate`.
-    pub label: &'static str,
+    pub label: String,
     /// The plugin.
     pub name: String,
     /// Its version; empty if unknown.
     pub version: String,
     /// Its file's SHA-256; empty if unknown.
+    #[serde(rename = "sha256")]
     pub digest: String,
     /// Its config.
     pub config: Value,
-    /// How long its calls took.
-    pub latency: Latency,
     /// How many of the recorded answers it repeats.
     pub as_recorded: u64,
     /// How many questions it asked the model.
     pub asked: u64,
     /// How many of these had no recorded answer.
     pub unanswered: u64,
+    /// How long its calls took.
+    pub latency: Latency,
 }
 
 impl Side {
-    pub(super) fn of(label: &'static str, identity: &Identity, config: &Value) -> Self {
+    pub(super) fn named(label: &str, name: &str) -> Self {
         Self {
-            label,
-            name: identity.name.clone(),
+            label: label.to_owned(),
+            name: name.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn of(label: &str, identity: &Identity, config: &Value) -> Self {
+        Self {
             version: identity.version.clone(),
             digest: identity.digest.clone(),
             config: config.clone(),
-            ..Self::default()
+            ..Self::named(label, &identity.name)
         }
     }
 }
 
 /// One disagreement; long texts are shortened.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Case {
     /// The run's name.
     pub run: String,
     /// The query's number.
     pub step: u32,
     /// The action's index in the step, if it is about an action.
+    #[serde(rename = "action")]
     pub index: Option<u32>,
     /// How much the answers differ.
     pub degree: Degree,
@@ -127,7 +140,8 @@ pub struct Case {
 }
 
 /// A comparison.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Comparison {
     /// The role.
     pub kind: String,
@@ -148,63 +162,62 @@ pub struct Comparison {
     /// For how many answers the record has the run's own.
     pub recorded: u64,
     /// The disagreements, in the order of runs and steps; only the first ones if there are many.
+    #[serde(skip)]
     pub cases: Vec<Case>,
     /// The number of disagreements that are not kept.
+    #[serde(rename = "disagreements_left_out")]
     pub cases_left_out: u64,
     /// Warnings for the user.
     pub warnings: Vec<String>,
     /// The number of threads.
     pub threads: usize,
-    /// The duration.
-    pub elapsed: Duration,
+    /// The duration, in seconds.
+    pub seconds: f64,
 }
 
-/// Which input an answer belongs to.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct InputPlace<'a> {
-    pub run: &'a str,
-    pub step: u32,
-    pub index: Option<u32>,
-}
+/// Which input an answer belongs to: the run, the step, and the action's index in it.
+pub(super) type InputPlace<'a> = (&'a str, u32, Option<u32>);
+
+/// An answer, and how long it took.
+type Timed = (RoleAnswer, Duration);
 
 impl Comparison {
     /// Counts a pair of answers; keeps `most` bytes of each text of a disagreement, or no
     /// disagreement if that is zero.
     pub(super) fn judge(
         &mut self,
-        place: InputPlace<'_>,
-        old: &RoleAnswer<'_>,
-        new: &RoleAnswer<'_>,
+        (run, step, index): InputPlace<'_>,
+        input: &RoleInput,
+        (old, old_took): Timed,
+        (new, new_took): Timed,
         most: usize,
-        input: impl FnOnce() -> Value,
-    ) -> Degree {
-        let degree = answer::degree(old, new);
-        self.count(place, degree);
-        if degree != Degree::Same {
-            self.keep(place, degree, old, new, most, input);
-        }
-        degree
-    }
-
-    pub(super) fn count(&mut self, place: InputPlace<'_>, degree: Degree) {
-        self.counts.add(degree);
-        self.by_step.entry(place.step).or_default().add(degree);
-    }
-
-    pub(super) fn keep(
-        &mut self,
-        place: InputPlace<'_>,
-        degree: Degree,
-        old: &RoleAnswer<'_>,
-        new: &RoleAnswer<'_>,
-        most: usize,
-        input: impl FnOnce() -> Value,
     ) {
+        self.old.latency.add(old_took);
+        self.new.latency.add(new_took);
+        let degree = answer::degree(&old, &new);
+        self.count(step, degree);
+        if degree == Degree::Same {
+            return;
+        }
         if most == 0 {
             self.cases_left_out += 1;
             return;
         }
-        self.cases.push(case(place, degree, old, new, most, input));
+        let (old, new) = answer::show(&old, &new);
+        self.cases.push(Case {
+            run: run.to_owned(),
+            step,
+            index,
+            degree,
+            input: excerpt::shortened(&input.shown(), &Value::Null, most / 2),
+            old: excerpt::shortened(&old, &new, most),
+            new: excerpt::shortened(&new, &old, most),
+        });
+    }
+
+    fn count(&mut self, step: u32, degree: Degree) {
+        *self.counts.at(degree) += 1;
+        *self.by_step.entry(step).or_default().at(degree) += 1;
     }
 
     /// Counts an input that could not be compared.
@@ -216,16 +229,21 @@ impl Comparison {
     pub(super) fn merge(&mut self, other: Self, keep: usize) {
         self.runs += other.runs;
         self.steps += other.steps;
-        self.counts.merge(&other.counts);
-        for (step, counts) in &other.by_step {
-            self.by_step.entry(*step).or_default().merge(counts);
+        self.counts.merge(other.counts);
+        for (step, counts) in other.by_step {
+            self.by_step.entry(step).or_default().merge(counts);
         }
         for (why, count) in other.not_compared {
             *self.not_compared.entry(why).or_default() += count;
         }
+        for warning in other.warnings {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
         self.recorded += other.recorded;
-        for (own, other) in [(&mut self.old, &other.old), (&mut self.new, &other.new)] {
-            own.latency.merge(&other.latency);
+        for (own, other) in [(&mut self.old, other.old), (&mut self.new, other.new)] {
+            own.latency.merge(other.latency);
             own.as_recorded += other.as_recorded;
             own.asked += other.asked;
             own.unanswered += other.unanswered;
@@ -235,9 +253,38 @@ impl Comparison {
         self.cases.extend(other.cases.into_iter().take(room));
     }
 
+    /// Computes the figures, when all answers are in it.
+    pub(super) fn sum_up(&mut self) {
+        self.old.latency.sum_up();
+        self.new.latency.sum_up();
+    }
+
     /// Whether the two plugins never disagreed.
     pub fn agrees(&self) -> bool {
         self.counts.agreeing() == self.counts.compared()
+    }
+
+    /// The number of answers that are not equal.
+    pub(super) fn disagreements(&self) -> u64 {
+        self.cases.len() as u64 + self.cases_left_out
+    }
+
+    /// All of the comparison; the keys are in this module's documentation.
+    pub fn to_json(&self) -> Value {
+        let compared = self.counts.compared();
+        let by_step = self.by_step.iter().map(|(step, counts)| {
+            let mut one = json!(counts);
+            one["step"] = (*step).into();
+            one
+        });
+        let mut all = json!(self);
+        all["compared"] = compared.into();
+        all["agreeing"] = self.counts.agreeing().into();
+        all["agreement"] = json!((compared > 0).then(|| share(self.counts.agreeing(), compared)));
+        all["by_step"] = by_step.collect();
+        all["alike"] = json!(self.groups());
+        all["disagreements"] = json!(self.cases);
+        all
     }
 
     /// The comparisons that a live run's shadows recorded in its journal, one for each shadow. For
@@ -259,12 +306,7 @@ impl Comparison {
                 } => {
                     let own = shadow(&mut found, plugin, kind, beside);
                     let degree = Degree::of_word(degree);
-                    let place = InputPlace {
-                        run,
-                        step: *step,
-                        index: *index,
-                    };
-                    own.count(place, degree);
+                    own.count(*step, degree);
                     own.cases.push(Case {
                         run: run.to_owned(),
                         step: *step,
@@ -280,81 +322,27 @@ impl Comparison {
                     kind,
                     beside,
                     summary,
-                } => shadow(&mut found, plugin, kind, beside).summed_up(summary),
+                } => {
+                    let own = shadow(&mut found, plugin, kind, beside);
+                    let before = std::mem::take(own);
+                    let ended = Self::deserialize(summary).unwrap_or_default();
+                    let side = |before: Side, ended| Side {
+                        label: before.label,
+                        name: before.name,
+                        ..ended
+                    };
+                    *own = Self {
+                        kind: before.kind,
+                        old: side(before.old, ended.old),
+                        new: side(before.new, ended.new),
+                        cases: before.cases,
+                        ..ended
+                    };
+                }
                 _ => {}
             }
         }
         found
-    }
-
-    fn summed_up(&mut self, summary: &Value) {
-        let text = |key: &str| {
-            let text = summary.get(key).and_then(Value::as_str);
-            text.unwrap_or_default().to_owned()
-        };
-        let list = |key: &str| summary.get(key).cloned().unwrap_or_default();
-        self.counts = Counts::from_json(&list("counts"));
-        let by_step: Vec<(u32, [u64; 5])> =
-            serde_json::from_value(list("by_step")).unwrap_or_default();
-        self.by_step = by_step
-            .into_iter()
-            .map(|(step, counts)| (step, Counts(counts)))
-            .collect();
-        self.not_compared = serde_json::from_value(list("not_compared")).unwrap_or_default();
-        self.warnings = serde_json::from_value(list("warnings")).unwrap_or_default();
-        self.cases_left_out = list("left_out").as_u64().unwrap_or_default();
-        self.steps = list("steps").as_u64().unwrap_or_default();
-        self.old.latency = Latency::from_json(&list("real_latency"));
-        self.new.latency = Latency::from_json(&list("latency"));
-        self.new.asked = list("asked").as_u64().unwrap_or_default();
-        self.new.unanswered = self.new.asked;
-        self.new.version = text("version");
-        self.new.digest = text("sha256");
-        self.new.config = list("config");
-    }
-
-    /// The summary that a shadow records at its end, which [`Self::from_journal`] reads.
-    pub(super) fn summary(&self) -> Value {
-        let by_step = self.by_step.iter();
-        let by_step: Vec<_> = by_step.map(|(step, counts)| (step, counts.0)).collect();
-        json!({
-            "version": self.new.version,
-            "sha256": self.new.digest,
-            "config": self.new.config,
-            "steps": self.steps,
-            "counts": self.counts.to_json(),
-            "by_step": by_step,
-            "not_compared": self.not_compared,
-            "left_out": self.cases_left_out,
-            "asked": self.new.asked,
-            "latency": self.new.latency.to_json(),
-            "real_latency": self.old.latency.to_json(),
-            "warnings": self.warnings,
-        })
-    }
-}
-
-/// A disagreement, shortened.
-pub(super) fn case(
-    place: InputPlace<'_>,
-    degree: Degree,
-    old: &RoleAnswer<'_>,
-    new: &RoleAnswer<'_>,
-    most: usize,
-    input: impl FnOnce() -> Value,
-) -> Case {
-    let (mut left, mut right) = answer::show(old, new);
-    excerpt::pair(&mut left, &mut right, most);
-    let mut input = input();
-    excerpt::one(&mut input, most / 2);
-    Case {
-        run: place.run.to_owned(),
-        step: place.step,
-        index: place.index,
-        degree,
-        input,
-        old: left,
-        new: right,
     }
 }
 
@@ -369,26 +357,18 @@ fn shadow<'a>(
 ) -> &'a mut Comparison {
     let is_it =
         |own: &Comparison| own.new.name == plugin && own.kind == kind && own.old.name == beside;
-    let index = match found.iter().position(is_it) {
-        Some(index) => index,
-        None => {
-            let side = |label, name: &str| Side {
-                label,
-                name: name.to_owned(),
-                ..Side::default()
-            };
-            found.push(Comparison {
-                kind: kind.to_owned(),
-                old: side("real", beside),
-                new: side("candidate", plugin),
-                runs: 1,
-                threads: 1,
-                // Removed when the summary is read.
-                warnings: vec![UNENDED.to_owned()],
-                ..Comparison::default()
-            });
-            found.len() - 1
-        }
-    };
+    let index = found.iter().position(is_it).unwrap_or_else(|| {
+        found.push(Comparison {
+            kind: kind.to_owned(),
+            old: Side::named("real", beside),
+            new: Side::named("candidate", plugin),
+            runs: 1,
+            threads: 1,
+            // Removed when the summary is read.
+            warnings: vec![UNENDED.to_owned()],
+            ..Comparison::default()
+        });
+        found.len() - 1
+    });
     &mut found[index]
 }

@@ -1,27 +1,18 @@
-//! Two plugins of one kind on the same recorded runs.
-//!
-//! For plugins without state the work is cut into pieces of some steps, for those that follow a
-//! history into whole runs. The pieces are spread over as many threads as there are cores. Each
-//! thread has instances of its own, and the results are merged in the order of runs and steps, so
-//! that they do not depend on the threads' speed.
+//! Two plugins of one kind on the same recorded runs. The runs are spread over as many threads as
+//! there are cores; each run is followed by instances of its own.
 
-mod pieces;
-mod roles;
-mod view;
-
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use serde_json::Value;
 
+use super::answer::{self, RoleAnswer};
 use super::comparison::{Comparison, Side};
-use super::recorded::RecordedRuns;
+use super::instance::{Instance, Recall, RoleInput, other_tools};
+use super::recorded::{RecordedRuns, RecordedVerdict, Run, Step};
 use super::text::missed;
-use mswea_core::{Maker, Refused, RoleKind, Tool};
-use pieces::{Merged, Piece};
-use roles::InstancePair;
-pub(super) use roles::{other_tools, shown_history, shown_outputs, shown_reply};
+use mswea_core::{Maker, Message, Outcome, Part, Refused, RoleKind, Tool, Verdict};
 
 /// The options of a comparison.
 #[derive(Clone, Debug)]
@@ -79,7 +70,7 @@ pub enum DiffError {
         /// The inputs that the runs contain instead.
         found: String,
     },
-    /// No thread or runtime could be started.
+    /// No runtime could be started.
     #[error("can't start a worker: {0}; free some memory or processes, and try again")]
     Worker(String),
 }
@@ -107,56 +98,62 @@ pub fn diff(
     options: &DiffOptions,
 ) -> Result<Comparison, DiffError> {
     let started = Instant::now();
-    let threads = match options.threads {
-        0 => super::threads(),
-        threads => threads,
-    };
-    let pieces = pieces::cut(&runs.runs, kind, threads);
-    let threads = threads.min(pieces.len()).max(1);
-    let total = Comparison {
+    let mut total = Comparison {
         kind: kind.to_string(),
         old: Side::of("old", old.identity(), old_config),
         new: Side::of("new", new.identity(), new_config),
         runs: runs.runs.len() as u64,
         steps: runs.steps() as u64,
-        warnings: runs.warnings.clone(),
-        threads,
+        threads: super::threads(options.threads, runs.runs.len()),
         ..Comparison::default()
     };
-    let work = Work {
-        makers: [&*old, &*new],
-        configs: [old_config, new_config],
-        kind,
-        options,
-        next: AtomicUsize::new(0),
-        failed: AtomicBool::new(false),
-        error: Mutex::new(None),
-        warning: Mutex::new(None),
-        merged: Merged::new(total, options.keep),
-        pieces,
+    let is_full = AtomicBool::new(options.keep == 0);
+    let mut error = None;
+    let work = |run: &Run| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime.map_err(|error| DiffError::Worker(error.to_string()))?;
+        runtime.block_on(async {
+            let make = async |label, maker: &dyn Maker, config| {
+                let made = maker.make(kind, config, false).await;
+                let plugin = maker.identity().name.clone();
+                let made = made.map_err(|refused| DiffError::Refused {
+                    label,
+                    plugin,
+                    refused,
+                })?;
+                Ok::<_, DiffError>(Instance::of(made, options.tools.clone()))
+            };
+            let pair = [
+                make("old", &*old, old_config).await?,
+                make("new", &*new, new_config).await?,
+            ];
+            // Further disagreements would be dropped.
+            let most = if is_full.load(Ordering::Relaxed) {
+                0
+            } else {
+                options.text
+            };
+            Ok(compare(kind, run, pair, most).await)
+        })
     };
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| work.run());
+    super::spread(&runs.runs, options.threads, work, |found| match found {
+        Ok(found) => {
+            total.merge(found, options.keep);
+            is_full.fetch_or(total.cases.len() >= options.keep, Ordering::Relaxed);
         }
+        Err(why) => error = error.take().or(Some(why)),
     });
-    if let Some(error) = work
-        .error
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner)
-    {
-        return Err(error);
+    match error {
+        Some(error) => return Err(error),
+        None if total.counts.compared() == 0 => return Err(nothing(kind, runs, &total)),
+        None => {}
     }
-    let mut found = work.merged.finish();
-    if found.counts.compared() == 0 {
-        return Err(nothing(kind, runs, &found));
-    }
-    let warning = work.warning.into_inner();
-    found
-        .warnings
-        .extend(warning.unwrap_or_else(PoisonError::into_inner));
-    found.elapsed = started.elapsed();
-    Ok(found)
+    total.warnings.splice(0..0, runs.warnings.iter().cloned());
+    total.sum_up();
+    total.seconds = started.elapsed().as_secs_f64();
+    Ok(total)
 }
 
 fn nothing(kind: RoleKind, runs: &RecordedRuns, found: &Comparison) -> DiffError {
@@ -180,84 +177,154 @@ fn nothing(kind: RoleKind, runs: &RecordedRuns, found: &Comparison) -> DiffError
     }
 }
 
-struct Work<'a> {
-    makers: [&'a dyn Maker; 2],
-    configs: [&'a Value; 2],
-    kind: RoleKind,
-    options: &'a DiffOptions,
-    pieces: Vec<Piece<'a>>,
-    next: AtomicUsize,
-    failed: AtomicBool,
-    error: Mutex<Option<DiffError>>,
-    /// The same for every pair of instances.
-    warning: Mutex<Option<String>>,
-    merged: Merged,
-}
-
-impl Work<'_> {
-    fn run(&self) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let result = match runtime {
-            Ok(runtime) => runtime.block_on(self.pieces()),
-            Err(error) => Err(DiffError::Worker(error.to_string())),
+/// Compares two instances on a run, and keeps `most` bytes of each text of a disagreement.
+async fn compare(kind: RoleKind, run: &Run, pair: [Instance; 2], most: usize) -> Comparison {
+    let mut found = Comparison::default();
+    let [mut old, mut new] = pair;
+    if old.tools() != new.tools() {
+        found.warnings.push(format!(
+            "the new plugin offers {}; the recorded model was offered the tools of its own run",
+            other_tools(new.tools(), old.tools())
+        ));
+    }
+    let asker = || Recall {
+        questions: Some(&*run.questions),
+        ..Recall::default()
+    };
+    let mut askers = [asker(), asker()];
+    for step in &run.steps {
+        let inputs = match inputs(kind, run, step) {
+            Ok(inputs) => inputs,
+            Err(why) => {
+                found.skip(why);
+                continue;
+            }
         };
-        if let Err(error) = result {
-            self.failed.store(true, Ordering::Relaxed);
-            let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
-            first.get_or_insert(error);
+        for (index, input) in inputs.into_iter().enumerate() {
+            let [of_old, of_new] = &mut askers;
+            // The second call finds the input in the CPU's cache, so the order of the two plugins
+            // alternates from call to call.
+            let (first, second) = match found.old.latency.calls % 2 {
+                0 => (
+                    old.answer(&input, of_old).await,
+                    new.answer(&input, of_new).await,
+                ),
+                _ => {
+                    let second = new.answer(&input, of_new).await;
+                    (old.answer(&input, of_old).await, second)
+                }
+            };
+            let names = [&old, &new].map(policy);
+            let repeats = |answer| repeats(run, step, (index, &input), &names, answer);
+            if let (Some(first), Some(second)) = (repeats(&first.0), repeats(&second.0)) {
+                found.recorded += 1;
+                found.old.as_recorded += u64::from(first);
+                found.new.as_recorded += u64::from(second);
+            }
+            let is_action = matches!(input, RoleInput::Judge(_));
+            let index = u32::try_from(index).ok().filter(|_| is_action);
+            let place = (&*run.name, step.number, index);
+            found.judge(place, &input, first, second, most);
         }
     }
-
-    async fn pieces(&self) -> Result<(), DiffError> {
-        let mut instances: Option<InstancePair> = None;
-        while !self.failed.load(Ordering::Relaxed) {
-            let index = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(piece) = self.pieces.get(index) else {
-                break;
-            };
-            // A run's history is followed from its beginning, by instances that have seen no other.
-            let mut pair = match instances.take() {
-                Some(pair) if !pieces::follows_history(self.kind) => pair,
-                _ => self.make().await?,
-            };
-            let mut found = Comparison::default();
-            let most = match self.merged.is_full() {
-                true => 0,
-                false => self.options.text,
-            };
-            pair.compare(piece, self.options, most, &mut found).await;
-            self.merged.put(piece.place, found);
-            instances = Some(pair);
-        }
-        Ok(())
+    let [of_old, of_new] = askers;
+    for (side, asker) in [(&mut found.old, of_old), (&mut found.new, of_new)] {
+        side.asked = asker.asked;
+        side.unanswered = asker.unanswered;
     }
+    found
+}
 
-    async fn make(&self) -> Result<InstancePair, DiffError> {
-        let mut made = Vec::with_capacity(2);
-        for (index, label) in ["old", "new"].into_iter().enumerate() {
-            let maker = self.makers[index];
-            let one = maker.make(self.kind, self.configs[index], false).await;
-            made.push(one.map_err(|refused| DiffError::Refused {
-                label,
-                plugin: maker.identity().name.clone(),
-                refused,
-            })?);
+/// The inputs that a step has for a role, or why it has none.
+fn inputs(kind: RoleKind, run: &Run, step: &Step) -> Result<Vec<RoleInput>, &'static str> {
+    let seen = || run.history[..step.seen].to_vec();
+    let reply = step.reply.clone().map(Box::new);
+    let one = match kind {
+        RoleKind::ActionParser => RoleInput::Parse(reply.ok_or("a query without a reply")?),
+        RoleKind::ObservationFormatter if !step.outputs.is_empty() => {
+            let (actions, outputs) = step.outputs.iter().cloned().unzip();
+            RoleInput::Format(actions, outputs)
         }
-        let new = made.pop();
-        let old = made.pop();
-        let pair = old
-            .zip(new)
-            .and_then(|(old, new)| InstancePair::of(old, new))
-            .ok_or_else(|| DiffError::Worker("a plugin was made as another kind".to_owned()))?;
-        let mut warning = self.warning.lock().unwrap_or_else(PoisonError::into_inner);
-        *warning = pair.warning();
-        Ok(pair)
+        RoleKind::ObservationFormatter | RoleKind::ActionPolicy if step.actions().is_empty() => {
+            return Err("a step without an action");
+        }
+        RoleKind::ObservationFormatter => return Err("a step whose outputs are not recorded"),
+        RoleKind::ActionPolicy => {
+            let actions = step.actions().iter().cloned();
+            return Ok(actions.map(RoleInput::Judge).collect());
+        }
+        RoleKind::HistoryProcessor => RoleInput::View(seen()),
+        RoleKind::ModelAdapter => RoleInput::Query(seen()),
+    };
+    Ok(vec![one])
+}
+
+/// The name of a policy, as in the record.
+fn policy(instance: &Instance) -> String {
+    match instance {
+        Instance::Policy(policy) => policy.name().to_owned(),
+        _ => String::new(),
     }
 }
 
-#[cfg(test)]
-mod figures;
+/// Whether an answer is the recorded one; none if the record does not tell.
+fn repeats(
+    run: &Run,
+    step: &Step,
+    (index, input): (usize, &RoleInput),
+    names: &[String; 2],
+    answer: &RoleAnswer,
+) -> Option<bool> {
+    match input {
+        RoleInput::Parse(_) => Some(match (step.outcome.as_ref()?, answer) {
+            (Outcome::Malformed(problem), RoleAnswer::Outcome(Outcome::Malformed(own))) => {
+                problem.code.is_empty() || problem.code == own.code
+            }
+            (recorded, RoleAnswer::Outcome(own)) => answer::outcomes_agree(recorded, own),
+            // The loop treats a failure of the parser as a malformed reply with a code of its own.
+            (Outcome::Malformed(problem), _) => {
+                problem.code.is_empty() || problem.code == "parser-failed"
+            }
+            (Outcome::Actions(_), _) => false,
+        }),
+        RoleInput::Format(..) => {
+            let observed = run.history.get(step.observed.clone())?;
+            let is_image = |part: &Part| matches!(part, Part::Image { .. });
+            // The loop looks for images in the formatter's messages.
+            if observed.is_empty() || observed.iter().any(|it| it.content.iter().any(is_image)) {
+                return None;
+            }
+            // A trajectory does not keep how a text was divided into parts.
+            let said = |it: &Message| (it.role.clone(), it.tool_call_id.clone(), it.text());
+            Some(match answer {
+                RoleAnswer::Messages(own) => {
+                    own.iter().map(said).eq(observed.iter().map(|it| said(it)))
+                }
+                _ => false,
+            })
+        }
+        RoleInput::Judge(action) => {
+            let (_, recorded) = step.verdicts.iter().find(|(of, _)| *of == index)?;
+            let command = match answer {
+                RoleAnswer::Verdict(Verdict::Ask(_)) => return None,
+                RoleAnswer::Verdict(Verdict::Allow) => Some(&action.command),
+                RoleAnswer::Verdict(Verdict::Rewrite(own)) => Some(&own.command),
+                _ => None,
+            };
+            match (recorded, answer) {
+                (RecordedVerdict::Ran(ran), _) => Some(command == Some(&ran.command)),
+                (RecordedVerdict::Denied { policy, .. }, _) if !names.contains(policy) => None,
+                (
+                    RecordedVerdict::Denied { reason, .. },
+                    RoleAnswer::Verdict(Verdict::Deny(own)),
+                ) => Some(reason == own),
+                // The loop denies the action if a policy fails.
+                (RecordedVerdict::Denied { .. }, answer) => Some(answer.failed()),
+            }
+        }
+        RoleInput::View(_) | RoleInput::Query(_) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -5,106 +5,94 @@ use serde_json::Value;
 /// The least bytes that are kept of a string when the other strings have used up the room.
 const LEAST: usize = 200;
 
-/// Shortens two values together: each string to `most` bytes, and each side to about twice that. Of
-/// two long strings the part that differs is kept.
-pub(super) fn pair(old: &mut Value, new: &mut Value, most: usize) {
-    let mut room = most.saturating_mul(2);
-    together(old, new, most, &mut room);
+/// A value with each of its texts shortened to `most` bytes, and all of them to about twice that. Of
+/// a long text the part is kept where it begins to differ from that in `other`.
+pub(super) fn shortened(value: &Value, other: &Value, most: usize) -> Value {
+    shorten(value, other, most, &mut most.saturating_mul(2))
 }
 
-/// Shortens one value.
-pub(super) fn one(value: &mut Value, most: usize) {
-    let mut other = Value::Null;
-    pair(value, &mut other, most);
-}
-
-fn together(old: &mut Value, new: &mut Value, most: usize, room: &mut usize) {
-    match (old, new) {
-        (Value::String(old), Value::String(new)) => {
-            let same = common_prefix(old, new);
+fn shorten(value: &Value, other: &Value, most: usize, room: &mut usize) -> Value {
+    match value {
+        Value::String(text) => {
+            let other = other.as_str().unwrap_or_default();
             let limit = most.min(LEAST.max(*room));
+            *room = room.saturating_sub(text.len().min(limit));
             // A little of the common part shows where the difference is.
-            let start = if old.len().max(new.len()) > limit {
-                same.saturating_sub(limit / 4)
-            } else {
-                0
+            let start = match text.len().max(other.len()) > limit {
+                true => common_prefix(text, other).saturating_sub(limit / 4),
+                false => 0,
             };
-            *room = room.saturating_sub(old.len().max(new.len()).min(limit));
-            cut(old, start, limit);
-            cut(new, start, limit);
+            cut(text, start, limit).into()
         }
-        (Value::Array(olds), Value::Array(news)) => {
-            let shared = olds.len().min(news.len());
-            for (old, new) in olds.iter_mut().zip(news.iter_mut()) {
-                together(old, new, most, room);
-            }
-            for value in olds
-                .iter_mut()
-                .skip(shared)
-                .chain(news.iter_mut().skip(shared))
-            {
-                together(value, &mut Value::Null, most, room);
-            }
+        Value::Array(list) => {
+            let list = list.iter().enumerate();
+            let list = list.map(|(at, it)| shorten(it, &other[at], most, room));
+            list.collect()
         }
-        (Value::Object(olds), Value::Object(news)) => {
-            for (key, old) in olds.iter_mut() {
-                let mut nothing = Value::Null;
-                together(old, news.get_mut(key).unwrap_or(&mut nothing), most, room);
-            }
-            for (_, new) in news.iter_mut().filter(|(key, _)| !olds.contains_key(*key)) {
-                together(new, &mut Value::Null, most, room);
-            }
+        Value::Object(map) => {
+            let map = map.iter();
+            let map = map.map(|(key, it)| (key.clone(), shorten(it, &other[key], most, room)));
+            Value::Object(map.collect())
         }
-        (old, new) => {
-            for value in [old, new] {
-                alone(value, most, room);
-            }
-        }
+        other => other.clone(),
     }
 }
 
-fn alone(value: &mut Value, most: usize, room: &mut usize) {
-    match value {
-        Value::String(text) => {
-            let limit = most.min(LEAST.max(*room));
-            *room = room.saturating_sub(text.len().min(limit));
-            cut(text, 0, limit);
+/// A part of two values that differs: its path, and what is there.
+pub(super) type DifferingPart<'v> = (String, Option<&'v Value>, Option<&'v Value>);
+
+/// The smallest parts of two values that differ.
+pub(super) fn differences<'v>(old: &'v Value, new: &'v Value) -> Vec<DifferingPart<'v>> {
+    let mut found = Vec::new();
+    differ(String::new(), Some(old), Some(new), &mut found);
+    found
+}
+
+fn differ<'v>(
+    path: String,
+    old: Option<&'v Value>,
+    new: Option<&'v Value>,
+    found: &mut Vec<DifferingPart<'v>>,
+) {
+    match (old, new) {
+        _ if old == new => {}
+        (Some(Value::Object(olds)), Some(Value::Object(news))) => {
+            let added = news.keys().filter(|key| !olds.contains_key(*key));
+            for key in olds.keys().chain(added) {
+                differ(format!("{path}/{key}"), olds.get(key), news.get(key), found);
+            }
         }
-        Value::Array(list) => list.iter_mut().for_each(|value| alone(value, most, room)),
-        Value::Object(map) => map.values_mut().for_each(|value| alone(value, most, room)),
-        _ => {}
+        (Some(Value::Array(olds)), Some(Value::Array(news))) => {
+            for index in 0..olds.len().max(news.len()) {
+                differ(
+                    format!("{path}/{index}"),
+                    olds.get(index),
+                    news.get(index),
+                    found,
+                );
+            }
+        }
+        _ => found.push((path, old, new)),
     }
 }
 
 fn common_prefix(a: &str, b: &str) -> usize {
-    let same = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
-    (0..=same)
-        .rev()
-        .find(|at| a.is_char_boundary(*at))
-        .unwrap_or(0)
+    a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count()
 }
 
-/// Keeps `most` bytes from `start` on, with a note of how much is left out.
-fn cut(text: &mut String, start: usize, most: usize) {
-    let floor = |at: usize| {
-        (0..=at.min(text.len()))
-            .rev()
-            .find(|at| text.is_char_boundary(*at))
+/// `most` bytes from `start` on, with a note of how much is left out.
+fn cut(text: &str, start: usize, most: usize) -> String {
+    let start = text.floor_char_boundary(start);
+    let end = text.floor_char_boundary(start.saturating_add(most));
+    let before = match start {
+        0 => String::new(),
+        start => format!("[... {start} bytes] "),
     };
-    let start = floor(start).unwrap_or(0);
-    let end = floor(start.saturating_add(most)).unwrap_or(text.len());
-    if start == 0 && end == text.len() {
-        return;
-    }
-    let mut out = String::with_capacity(end - start + 64);
-    if start > 0 {
-        out.push_str(&format!("[... {start} bytes] "));
-    }
-    out.push_str(&text[start..end]);
-    if end < text.len() {
-        out.push_str(&format!(" [... {} bytes more]", text.len() - end));
-    }
-    *text = out;
+    let after = match text.len() - end {
+        0 => String::new(),
+        rest => format!(" [... {rest} bytes more]"),
+    };
+    format!("{before}{}{after}", &text[start..end])
 }
 
 /// A value as readable lines: strings without quotes, each of their lines on a line of its own.
@@ -161,6 +149,19 @@ pub(super) fn printable(text: &str) -> String {
     mswea_text::visible(text).replace('\t', "    ")
 }
 
+/// A text in one line, as [`printable`].
+pub(super) fn one_line(text: &str) -> String {
+    printable(&text.replace('\n', " "))
+}
+
+/// A count with its noun.
+pub(super) fn number(count: u64, of: &str) -> String {
+    match count {
+        1 => format!("1 {of}"),
+        count => format!("{count} {of}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,7 +172,7 @@ mod tests {
         let text = |middle: &str| format!("{}{middle}{}", "ä".repeat(5_000), "z".repeat(5_000));
         let mut old = json!({"a": text("OLD"), "b": "short", "c": [text("")]});
         let mut new = json!({"a": text("NEW"), "b": "short"});
-        pair(&mut old, &mut new, 400);
+        (old, new) = (shortened(&old, &new, 400), shortened(&new, &old, 400));
         assert!(old["a"].as_str().unwrap().contains("OLD"), "{old}");
         assert!(new["a"].as_str().unwrap().contains("NEW"), "{new}");
         assert_eq!(old["b"], "short");
@@ -181,8 +182,8 @@ mod tests {
 
     #[test]
     fn the_whole_is_bounded_too() {
-        let mut many: Value = (0..500).map(|_| "y".repeat(10_000)).collect();
-        one(&mut many, 1_000);
+        let many: Value = (0..500).map(|_| "y".repeat(10_000)).collect();
+        let many = shortened(&many, &Value::Null, 1_000);
         assert!(many.to_string().len() < 2 * 1_000 + 500 * (LEAST + 50));
     }
 

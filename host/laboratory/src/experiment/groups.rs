@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::answer::Degree;
@@ -16,13 +17,14 @@ const QUOTED: usize = 32;
 const NAMED: usize = 3;
 
 /// Disagreements with the same differences in the same places.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, Serialize)]
 pub(super) struct DisagreementGroup {
     /// Their degree.
     pub degree: Degree,
     /// Their differences, in one line.
     pub what: String,
     /// Their indexes in [`Comparison::cases`].
+    #[serde(rename = "disagreements")]
     pub cases: Vec<usize>,
 }
 
@@ -30,32 +32,24 @@ impl Comparison {
     /// The kept disagreements in groups, the worst degree first, and of each degree the largest
     /// group.
     pub(super) fn groups(&self) -> Vec<DisagreementGroup> {
-        let mut groups: BTreeMap<(usize, String), Vec<usize>> = BTreeMap::new();
+        let mut groups: BTreeMap<(Degree, String), Vec<usize>> = BTreeMap::new();
         for (index, case) in self.cases.iter().enumerate() {
-            let key = (case.degree.index(), what(case));
-            groups.entry(key).or_default().push(index);
+            let group = groups.entry((case.degree, what(case)));
+            group.or_default().push(index);
         }
-        let mut groups: Vec<DisagreementGroup> = groups
-            .into_iter()
-            .map(|((degree, what), cases)| DisagreementGroup {
-                degree: Degree::ALL[degree],
-                what,
-                cases,
-            })
-            .collect();
+        let groups = groups.into_iter();
+        let groups = groups.map(|((degree, what), cases)| DisagreementGroup {
+            degree,
+            what,
+            cases,
+        });
+        let mut groups: Vec<_> = groups.collect();
         // Differences in wording matter least.
-        let rank = |degree: Degree| match degree {
-            Degree::OneFailed => 0,
-            Degree::Different => 1,
-            Degree::BothFailed => 2,
-            Degree::Wording => 3,
-            Degree::Same => 4,
-        };
-        groups.sort_by(|a, b| {
-            let by = |group: &DisagreementGroup| {
-                (rank(group.degree), std::cmp::Reverse(group.cases.len()))
-            };
-            by(a).cmp(&by(b)).then(a.cases[0].cmp(&b.cases[0]))
+        let worst = [Degree::OneFailed, Degree::Different, Degree::BothFailed];
+        groups.sort_by_key(|group| {
+            let rank = worst.iter().position(|degree| *degree == group.degree);
+            let rank = rank.unwrap_or(worst.len());
+            (rank, std::cmp::Reverse(group.cases.len()), group.cases[0])
         });
         groups
     }
@@ -63,11 +57,18 @@ impl Comparison {
 
 /// The differences of a disagreement, in one line.
 fn what(case: &Case) -> String {
-    let mut found = Vec::new();
-    walk("", &case.old, &case.new, &mut found);
     // The same difference in several members of a list is named once.
     let mut seen: Vec<String> = Vec::new();
-    for one in found {
+    for (path, old, new) in excerpt::differences(&case.old, &case.new) {
+        let how = match (old, new) {
+            (_, None) => " only in the first".to_owned(),
+            (None, _) => " only in the second".to_owned(),
+            (Some(Value::String(old)), Some(Value::String(new))) => {
+                format!(": {}", texts(old, new))
+            }
+            (Some(old), Some(new)) => format!(": {} and {}", short(old), short(new)),
+        };
+        let one = format!("`{}`{how}", general(&path));
         if !seen.contains(&one) {
             seen.push(one);
         }
@@ -84,75 +85,29 @@ fn what(case: &Case) -> String {
     }
 }
 
-fn walk(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
-    let below = |key: &str| match path.is_empty() {
-        true => key.to_owned(),
-        false => format!("{path}.{key}"),
-    };
-    match (old, new) {
-        (old, new) if old == new => {}
-        (Value::Object(olds), Value::Object(news)) => {
-            for (key, old) in olds {
-                match news.get(key) {
-                    Some(new) => walk(&below(&general(key)), old, new, found),
-                    None => found.push(format!("`{}` only in the first", below(&general(key)))),
-                }
-            }
-            for key in news.keys().filter(|key| !olds.contains_key(*key)) {
-                found.push(format!("`{}` only in the second", below(&general(key))));
-            }
+/// A path without numbers: `/between/message 17` becomes `between.message.*`.
+fn general(path: &str) -> String {
+    let parts = path.split(['/', ' ']).filter(|part| !part.is_empty());
+    let parts = parts.map(|part| {
+        if part.parse::<u64>().is_ok() {
+            "*"
+        } else {
+            part
         }
-        (Value::Array(olds), Value::Array(news)) => {
-            if olds.len() != news.len() {
-                let (old, new) = (olds.len(), news.len());
-                found.push(format!("`{path}`: {old} and {new} of them"));
-            }
-            for (old, new) in olds.iter().zip(news) {
-                walk(&below("*"), old, new, found);
-            }
-        }
-        (Value::String(old), Value::String(new)) => {
-            found.push(format!("`{path}`: {}", texts(old, new)));
-        }
-        (old, new) => {
-            let text = format!("`{path}`: {} and {}", short(old), short(new));
-            found.push(text);
-        }
-    }
-}
-
-/// A key without its number: `message 17` becomes `message`.
-fn general(key: &str) -> String {
-    let parts = key.split(['/', ' ']);
-    let parts: Vec<&str> = parts
-        .map(|part| match part.parse::<u64>() {
-            Ok(_) => "*",
-            Err(_) => part,
-        })
-        .collect();
-    excerpt::printable(parts.join(".").trim_matches('.'))
+    });
+    excerpt::printable(&parts.collect::<Vec<_>>().join("."))
 }
 
 /// The difference of two texts, in words.
 fn texts(old: &str, new: &str) -> String {
-    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let (olds, news) = (words(old), words(new));
-    if olds == news {
+    if old.split_whitespace().eq(new.split_whitespace()) {
         return "other white space".to_owned();
-    }
-    if olds.is_empty() || news.is_empty() {
-        let first = if olds.is_empty() { "first" } else { "second" };
-        return format!("empty in the {first}");
     }
     let (left, right) = lines::marks(old, new);
     let (left, right) = (&old[left], &new[right]);
-    if left.len() <= QUOTED && right.len() <= QUOTED {
-        return format!("{} and {}", quoted(left), quoted(right));
-    }
-    match (olds.starts_with(&news), news.starts_with(&olds)) {
-        (true, _) => "the second stops earlier".to_owned(),
-        (_, true) => "the first stops earlier".to_owned(),
-        _ => "another text".to_owned(),
+    match left.len().max(right.len()) <= QUOTED {
+        true => format!("{} and {}", quoted(left), quoted(right)),
+        false => "another text".to_owned(),
     }
 }
 
@@ -174,9 +129,9 @@ fn quoted(text: &str) -> String {
 
 fn short(value: &Value) -> String {
     match value {
-        Value::String(_) => "a text".to_owned(),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
+        Value::String(_) => "a text".to_owned(),
         other => format!("`{other}`"),
     }
 }
@@ -268,11 +223,10 @@ mod tests {
         let long = "y".repeat(99);
         for (old, new, how) in [
             ("a", " a\n", "other white space"),
-            ("", "a", "empty in the first"),
-            ("a", "", "empty in the second"),
+            ("", "a", "nothing and `a`"),
+            ("a", "", "`a` and nothing"),
             ("line 12", "line 7", "`#` and `#`"),
-            (&*format!("a {long}"), "a", "the second stops earlier"),
-            ("a", &*format!("a {long}"), "the first stops earlier"),
+            (&*format!("a {long}"), "a", "another text"),
             (&*long, &*"z".repeat(50), "another text"),
         ] {
             assert_eq!(texts(old, new), how, "{old} {new}");

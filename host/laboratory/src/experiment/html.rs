@@ -8,10 +8,10 @@ mod plot;
 use std::fmt::Write;
 
 use super::answer::Degree;
-use super::comparison::{Case, Comparison, Side};
-use super::excerpt::printable;
+use super::comparison::{Case, Comparison};
+use super::excerpt::{number, one_line, printable};
 use super::lines::{self, ComparisonRow};
-use super::text::{NOTHING, described, missed, number, one_line, percent, shown, time, title};
+use super::text::{NOTHING, described, percent, shown, title};
 
 /// A page that is larger than this shows no further disagreements, for the sake of browsers.
 const MOST: usize = 4 << 20;
@@ -24,12 +24,26 @@ const STYLE: &str = include_str!("html/style.css");
 impl Comparison {
     /// The report as a page.
     pub fn to_html(&self) -> String {
-        page(std::slice::from_ref(self))
+        Self::page(std::slice::from_ref(self))
     }
 
     /// Several reports on one page: the shadows of a run.
     pub fn page(all: &[Self]) -> String {
-        page(all)
+        let title = all.first().map_or_else(
+            || "nothing compared".to_owned(),
+            |one| format!("{} and {}", one.old.name, one.new.name),
+        );
+        let mut out = format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n\
+             <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
+            escape(&one_line(&title))
+        );
+        all.iter().for_each(|one| section(&mut out, one));
+        out.push_str("</main>\n</body>\n</html>\n");
+        out
     }
 }
 
@@ -38,54 +52,21 @@ pub(super) fn escape(text: &str) -> String {
     mswea_text::as_html(&printable(text))
 }
 
-fn page(all: &[Comparison]) -> String {
-    let title = all.first().map_or_else(
-        || "nothing compared".to_owned(),
-        |one| format!("{} and {}", one.old.name, one.new.name),
-    );
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
-        escape(&one_line(&title))
-    );
-    for one in all {
-        section(&mut out, one);
-    }
-    out.push_str("</main>\n</body>\n</html>\n");
-    out
-}
-
 fn section(out: &mut String, own: &Comparison) {
+    let [old, new] = [&own.old, &own.new].map(|side| escape(&one_line(&side.name)));
     let _ = writeln!(
         out,
-        "<section>\n<p class=\"kind\">{}</p>\n<h1><span class=\"old\">{}</span> and <span class=\"new\">{}</span></h1>",
+        "<section>\n<p class=\"kind\">{}</p>\n\
+         <h1><span class=\"old\">{old}</span> and <span class=\"new\">{new}</span></h1>\n\
+         <p class=\"what\">{}.</p>\n<dl class=\"sides\">",
         escape(&own.kind),
-        escape(&one_line(&own.old.name)),
-        escape(&one_line(&own.new.name)),
-    );
-    let elapsed = match own.elapsed.is_zero() {
-        true => String::new(),
-        false => format!(
-            " Compared in {} on {}.",
-            time(own.elapsed),
-            number(own.threads as u64, "thread")
-        ),
-    };
-    let _ = writeln!(
-        out,
-        "<p class=\"what\">{} of {}.{elapsed}</p>\n<dl class=\"sides\">",
-        number(own.steps, "step"),
-        number(own.runs, "run"),
+        own.amount(),
     );
     for (class, side) in [("old", &own.old), ("new", &own.new)] {
+        let (label, described) = (escape(&side.label), escape(&described(side)));
         let _ = writeln!(
             out,
-            "<dt class=\"{class}\">{}</dt><dd>{}</dd>",
-            escape(side.label),
-            escape(&described(side))
+            "<dt class=\"{class}\">{label}</dt><dd>{described}</dd>"
         );
     }
     out.push_str("</dl>\n");
@@ -96,141 +77,85 @@ fn section(out: &mut String, own: &Comparison) {
             escape(&one_line(warning))
         );
     }
-    agreement(out, own);
-    let called = |side: &Side| side.latency.calls() > 0;
-    if called(&own.old) || called(&own.new) {
-        latency(out, own);
-    }
-    if own.disagreements() > 0 {
-        out.push_str("<h2>Disagreements over the steps</h2>\n<figure>\n");
-        plot::over_steps(out, own);
-        out.push_str("</figure>\n");
-    }
-    cases(out, own);
-    out.push_str("</section>\n");
-}
-
-fn agreement(out: &mut String, own: &Comparison) {
-    let (agreeing, compared) = (own.counts.agreeing(), own.counts.compared());
     out.push_str("<h2>Agreement</h2>\n");
+    let (agreeing, compared) = (own.counts.agreeing(), own.counts.compared());
     if compared == 0 {
         let _ = writeln!(out, "<p class=\"figure\">{NOTHING}</p>");
     } else {
         let _ = writeln!(
             out,
-            "<p class=\"figure\"><strong>{}</strong> {agreeing} of {compared} answers</p>\n<figure>",
-            percent(agreeing, compared)
+            "<p class=\"figure\"><strong>{}</strong> {agreeing} of {compared} answers</p>\n<figure>\n{}<ul class=\"legend\">",
+            percent(agreeing, compared),
+            plot::agreement(own.counts)
         );
-        plot::agreement(out, &own.counts);
-        out.push_str("<ul class=\"legend\">\n");
         for degree in Degree::ALL {
+            let (word, label, count) = (degree.as_str(), degree.label(), own.counts.of(degree));
             let _ = writeln!(
                 out,
-                "<li><i class=\"{}\"></i>{} <b>{}</b></li>",
-                degree.as_str(),
-                degree.label(),
-                own.counts.of(degree)
+                "<li><i class=\"{word}\"></i>{label} <b>{count}</b></li>"
             );
         }
         out.push_str("</ul>\n</figure>\n");
     }
-    let mut notes = Vec::new();
-    for reason in missed(own) {
-        notes.push(format!("Not compared: {}.", escape(&reason)));
-    }
-    if own.recorded > 0 {
-        let of = |side: &Side| {
-            format!(
-                "{} {}",
-                escape(side.label),
-                percent(side.as_recorded, own.recorded)
-            )
-        };
-        notes.push(format!(
-            "As the recorded run did, of {}: {}, {}.",
-            number(own.recorded, "answer"),
-            of(&own.old),
-            of(&own.new)
-        ));
-    }
-    for side in [&own.old, &own.new]
-        .into_iter()
-        .filter(|side| side.asked > 0)
-    {
-        notes.push(format!(
-            "{} asked the model {}, {} without a recorded answer.",
-            escape(side.label),
-            number(side.asked, "time"),
-            side.unanswered
-        ));
-    }
-    if !notes.is_empty() {
-        let _ = writeln!(out, "<p>{}</p>", notes.join("<br>"));
-    }
-}
-
-fn latency(out: &mut String, own: &Comparison) {
-    out.push_str("<h2>Latency of a call</h2>\n<figure>\n");
-    plot::latencies(out, &own.old, &own.new);
-    out.push_str(
-        "</figure>\n<div class=\"wide\"><table class=\"times\">\n<tr><th></th><th>p50</th><th>p90</th><th>p99</th><th>max</th><th>total</th><th>calls</th></tr>\n",
-    );
-    for (class, side) in [("old", &own.old), ("new", &own.new)] {
-        let own = &side.latency;
-        if own.calls() == 0 {
-            continue;
+    let notes: Vec<String> = own.notes().iter().map(|note| escape(note)).collect();
+    let _ = writeln!(out, "<p>{}</p>", notes.join("<br>"));
+    let times = own.times();
+    if !times.is_empty() {
+        out.push_str("<h2>Latency of a call</h2>\n<div class=\"wide\"><table class=\"times\">\n");
+        for (row, cell) in times.iter().zip(["th", "td", "td"]) {
+            let [label, times @ ..] = row;
+            let class = if *label == own.new.label {
+                "new"
+            } else {
+                "old"
+            };
+            let times = times.iter().map(|time| format!("<{cell}>{time}</{cell}>"));
+            let (label, times) = (escape(label), times.collect::<String>());
+            let _ = writeln!(out, "<tr><th class=\"{class}\">{label}</th>{times}</tr>");
         }
+        out.push_str("</table></div>\n");
+    }
+    if own.disagreements() > 0 {
+        let plot = plot::over_steps(own);
         let _ = writeln!(
             out,
-            "<tr><th class=\"{class}\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            escape(side.label),
-            time(own.quantile(0.5)),
-            time(own.quantile(0.9)),
-            time(own.quantile(0.99)),
-            time(own.max()),
-            time(own.total()),
-            own.calls()
+            "<h2>Disagreements over the steps</h2>\n<figure>\n{plot}</figure>"
         );
+        cases(out, own);
     }
-    out.push_str("</table></div>\n");
+    out.push_str("</section>\n");
 }
 
 fn cases(out: &mut String, own: &Comparison) {
     let all = own.disagreements();
-    if all == 0 {
-        return;
-    }
-    let _ = writeln!(out, "<h2>{}</h2>", number(all, "disagreement"));
     // Without a script: the style hides the cases that are not chosen.
-    out.push_str("<div class=\"cases\">\n<p class=\"filter\">");
-    for degree in Degree::ALL {
-        if own.cases.iter().any(|case| case.degree == degree) {
-            let word = degree.as_str();
-            let _ = write!(
-                out,
-                "<label><input type=\"checkbox\" class=\"{word}\" checked>{}</label> ",
-                degree.label()
-            );
-        }
+    let _ = writeln!(
+        out,
+        "<h2>{}</h2>\n<div class=\"cases\">\n<p class=\"filter\">",
+        number(all, "disagreement")
+    );
+    let there = |degree: &Degree| own.cases.iter().any(|case| case.degree == *degree);
+    for degree in Degree::ALL.into_iter().filter(there) {
+        let (word, label) = (degree.as_str(), degree.label());
+        let _ = writeln!(
+            out,
+            "<label><input type=\"checkbox\" class=\"{word}\" checked>{label}</label>"
+        );
     }
     out.push_str("</p>\n");
     let mut written = 0;
     for group in own.groups() {
-        let degree = group.degree;
+        let (word, label) = (group.degree.as_str(), group.degree.label());
+        let (count, what) = (group.cases.len(), escape(&one_line(&group.what)));
         let _ = writeln!(
             out,
-            "<div class=\"{} alike\">\n<h3><i class=\"{}\"></i>{} {}: {}</h3>",
-            degree.as_str(),
-            degree.as_str(),
-            group.cases.len(),
-            degree.label(),
-            escape(&one_line(&group.what))
+            "<div class=\"{word} alike\">\n<h3><i class=\"{word}\"></i>{count} {label}: {what}</h3>"
         );
-        for index in &group.cases {
+        for index in group.cases {
             if out.len() > MOST {
                 break;
             }
-            one_case(out, own, &own.cases[*index], written == 0);
+            one_case(out, own, &own.cases[index], written == 0);
             written += 1;
         }
         out.push_str("</div>\n");
@@ -246,46 +171,39 @@ fn cases(out: &mut String, own: &Comparison) {
 }
 
 fn one_case(out: &mut String, own: &Comparison, case: &Case, open: bool) {
-    let _ = writeln!(
-        out,
-        "<details{}><summary><i class=\"{}\"></i>{}{}</summary>\n<p class=\"label\">Input</p>\n<pre>{}</pre>",
-        if open { " open" } else { "" },
-        case.degree.as_str(),
-        escape(&one_line(&title(case))),
-        preview(case),
-        escape(&shown(&case.input).join("\n"))
-    );
     let (old, new) = (shown(&case.old), shown(&case.new));
     let rows = lines::rows(&old, &new, 4);
     let _ = writeln!(
         out,
-        "<div class=\"wide\"><table class=\"diff\">\n<tr><th class=\"old\">{}</th><th class=\"new\">{}</th></tr>",
-        escape(own.old.label),
-        escape(own.new.label)
+        "<details{}><summary><i class=\"{}\"></i>{}{}</summary>\n<p class=\"label\">Input</p>\n<pre>{}</pre>\n\
+         <div class=\"wide\"><table class=\"diff\">\n<tr><th class=\"old\">{}</th><th class=\"new\">{}</th></tr>",
+        if open { " open" } else { "" },
+        case.degree.as_str(),
+        escape(&one_line(&title(case))),
+        preview(&rows),
+        escape(&shown(&case.input).join("\n")),
+        escape(&own.old.label),
+        escape(&own.new.label)
     );
     for row in rows.iter().take(ROWS) {
-        match row {
+        let row = match row {
             ComparisonRow::Same(line) => {
                 let line = escape(line);
-                let _ = writeln!(out, "<tr><td>{line}</td><td>{line}</td></tr>");
+                format!("<tr><td>{line}</td><td>{line}</td></tr>")
             }
             ComparisonRow::Skipped(count) => {
-                let _ = writeln!(
-                    out,
-                    "<tr class=\"gap\"><td colspan=\"2\">{count} lines are the same</td></tr>"
-                );
+                format!("<tr class=\"gap\"><td colspan=\"2\">{count} lines are the same</td></tr>")
             }
             ComparisonRow::Changed(old, new) => {
                 let (left, right) = match (old, new) {
-                    (Some(old), Some(new)) => {
-                        let (left, right) = lines::marks(old, new);
-                        (marked(old, left), marked(new, right))
-                    }
-                    (old, new) => (marked_whole(*old), marked_whole(*new)),
+                    (Some(old), Some(new)) => lines::marks(old, new),
+                    _ => (0..old.map_or(0, str::len), 0..new.map_or(0, str::len)),
                 };
-                let _ = writeln!(out, "<tr>{}{}</tr>", cell("old", left), cell("new", right));
+                let (old, new) = (cell("old", *old, left), cell("new", *new, right));
+                format!("<tr>{old}{new}</tr>")
             }
-        }
+        };
+        let _ = writeln!(out, "{row}");
     }
     out.push_str("</table></div>\n");
     if rows.len() > ROWS {
@@ -299,17 +217,12 @@ fn one_case(out: &mut String, own: &Comparison, case: &Case, open: bool) {
 }
 
 /// The first line in which the answers differ, which is shown while the case is closed.
-fn preview(case: &Case) -> String {
-    let (old, new) = (shown(&case.old), shown(&case.new));
-    let rows = lines::rows(&old, &new, 0);
-    let side = |line: &Option<&str>| match line {
-        Some(line) => {
-            let line = line.trim();
-            let short: String = line.chars().take(60).collect();
-            let more = if short.len() < line.len() { "…" } else { "" };
-            escape(&format!("{short}{more}"))
-        }
-        None => "–".to_owned(),
+fn preview(rows: &[ComparisonRow<'_>]) -> String {
+    let side = |line: &Option<&str>| {
+        let line = line.unwrap_or("–").trim();
+        let short: String = line.chars().take(60).collect();
+        let more = if short.len() < line.len() { "…" } else { "" };
+        escape(&format!("{short}{more}"))
     };
     let changed = rows.iter().find_map(|row| match row {
         ComparisonRow::Changed(old, new) => Some((side(old), side(new))),
@@ -320,24 +233,17 @@ fn preview(case: &Case) -> String {
     })
 }
 
-fn cell(class: &str, content: Option<String>) -> String {
-    match content {
-        Some(content) => format!("<td class=\"{class}\">{content}</td>"),
-        None => "<td class=\"none\"></td>".to_owned(),
-    }
-}
-
-fn marked(line: &str, part: std::ops::Range<usize>) -> Option<String> {
-    let (before, inside, after) = (&line[..part.start], &line[part.clone()], &line[part.end..]);
-    let inside = match inside.is_empty() {
-        true => String::new(),
-        false => format!("<mark>{}</mark>", escape(inside)),
+/// A line of one side with a mark on the part that differs.
+fn cell(class: &str, line: Option<&str>, part: std::ops::Range<usize>) -> String {
+    let Some(line) = line else {
+        return "<td class=\"none\"></td>".to_owned();
     };
-    Some(format!("{}{inside}{}", escape(before), escape(after)))
-}
-
-fn marked_whole(line: Option<&str>) -> Option<String> {
-    line.map(|line| format!("<mark>{}</mark>", escape(line)))
+    let (before, after) = (escape(&line[..part.start]), escape(&line[part.end..]));
+    let inside = match &line[part] {
+        "" => String::new(),
+        inside => format!("<mark>{}</mark>", escape(inside)),
+    };
+    format!("<td class=\"{class}\">{before}{inside}{after}</td>")
 }
 
 #[cfg(test)]

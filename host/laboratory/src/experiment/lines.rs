@@ -21,51 +21,52 @@ pub(super) fn rows<'a>(
     context: usize,
 ) -> Vec<ComparisonRow<'a>> {
     let before = old.iter().zip(new).take_while(|(a, b)| a == b).count();
-    let (old_rest, new_rest) = (&old[before..], &new[before..]);
-    let after = old_rest.iter().rev().zip(new_rest.iter().rev());
-    let after = after.take_while(|(a, b)| a == b).count();
-    let old_middle = &old_rest[..old_rest.len() - after];
-    let new_middle = &new_rest[..new_rest.len() - after];
-    let same = |line: &'a String| ComparisonRow::Same(line);
-    let mut rows: Vec<ComparisonRow<'a>> = old[..before].iter().map(same).collect();
-    middle(old_middle, new_middle, &mut rows);
-    rows.extend(old_rest[old_middle.len()..].iter().map(same));
+    let mut rows: Vec<_> = old[..before]
+        .iter()
+        .map(|line| ComparisonRow::Same(line))
+        .collect();
+    let (mut old, mut new) = (&old[before..], &new[before..]);
+    for (i, j) in longest_common(old, new) {
+        // The indexes are of the lists that are left after the pairs before.
+        changed(&old[..i], &new[..j], &mut rows);
+        rows.push(ComparisonRow::Same(&old[i]));
+        (old, new) = (&old[i + 1..], &new[j + 1..]);
+    }
+    changed(old, new, &mut rows);
     shorten(rows, context)
 }
 
-fn middle<'a>(old: &'a [String], new: &'a [String], rows: &mut Vec<ComparisonRow<'a>>) {
+/// The pairs of a longest common subsequence. Each has the numbers of lines on both sides since the
+/// pair before it.
+fn longest_common(old: &[String], new: &[String]) -> Vec<(usize, usize)> {
+    let mut pairs = Vec::new();
     if old.len().saturating_mul(new.len()) > PAIRS {
-        changed(old, new, rows);
-        return;
+        return pairs;
     }
-    // The longest common subsequence, computed from the end.
+    // The lengths for the rests of both lists.
     let width = new.len() + 1;
     let mut longest = vec![0_u32; (old.len() + 1) * width];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {
-            longest[i * width + j] = if old[i] == new[j] {
-                longest[(i + 1) * width + j + 1] + 1
-            } else {
-                longest[(i + 1) * width + j].max(longest[i * width + j + 1])
+            longest[i * width + j] = match old[i] == new[j] {
+                true => longest[(i + 1) * width + j + 1] + 1,
+                false => longest[(i + 1) * width + j].max(longest[i * width + j + 1]),
             };
         }
     }
-    let (mut i, mut j) = (0, 0);
-    let (mut from_i, mut from_j) = (0, 0);
+    let (mut i, mut j, mut from) = (0, 0, (0, 0));
     while i < old.len() && j < new.len() {
         if old[i] == new[j] {
-            changed(&old[from_i..i], &new[from_j..j], rows);
-            rows.push(ComparisonRow::Same(&old[i]));
-            i += 1;
-            j += 1;
-            (from_i, from_j) = (i, j);
+            pairs.push((i - from.0, j - from.1));
+            (i, j) = (i + 1, j + 1);
+            from = (i, j);
         } else if longest[(i + 1) * width + j] >= longest[i * width + j + 1] {
             i += 1;
         } else {
             j += 1;
         }
     }
-    changed(&old[from_i..], &new[from_j..], rows);
+    pairs
 }
 
 fn changed<'a>(old: &'a [String], new: &'a [String], rows: &mut Vec<ComparisonRow<'a>>) {
@@ -75,37 +76,26 @@ fn changed<'a>(old: &'a [String], new: &'a [String], rows: &mut Vec<ComparisonRo
     }
 }
 
-/// Leaves out equal lines that are far from every difference.
+/// Leaves out equal lines that are far from every difference; a single one is shown.
 fn shorten(rows: Vec<ComparisonRow<'_>>, context: usize) -> Vec<ComparisonRow<'_>> {
-    let is_changed = |row: &ComparisonRow<'_>| matches!(row, ComparisonRow::Changed(..));
     let mut near = vec![false; rows.len()];
-    for (index, _) in rows.iter().enumerate().filter(|(_, row)| is_changed(row)) {
-        let end = rows.len().min(index + context + 1);
-        near[index.saturating_sub(context)..end].fill(true);
+    for (index, row) in rows.iter().enumerate() {
+        if matches!(row, ComparisonRow::Changed(..)) {
+            let end = rows.len().min(index + context + 1);
+            near[index.saturating_sub(context)..end].fill(true);
+        }
     }
     let mut out = Vec::new();
-    let mut skipped = Vec::new();
-    for (row, near) in rows.into_iter().zip(near) {
-        if near {
-            flush(&mut out, &mut skipped);
-            out.push(row);
-        } else {
-            skipped.push(row);
+    let mut index = 0;
+    while index < rows.len() {
+        let far = near[index..].iter().take_while(|near| !**near).count();
+        match far {
+            0 | 1 => out.push(rows[index]),
+            far => out.push(ComparisonRow::Skipped(far)),
         }
+        index += far.max(1);
     }
-    flush(&mut out, &mut skipped);
     out
-}
-
-/// A single line is shown and not left out.
-fn flush<'a>(out: &mut Vec<ComparisonRow<'a>>, skipped: &mut Vec<ComparisonRow<'a>>) {
-    match skipped.len() {
-        0 | 1 => out.append(skipped),
-        many => {
-            skipped.clear();
-            out.push(ComparisonRow::Skipped(many));
-        }
-    }
 }
 
 /// The byte ranges in which two lines differ.

@@ -5,35 +5,28 @@
 //! Parsers, formatters, history processors and policies can be shadowed. A model adapter can't: to
 //! continue, it would need the responses to requests that are not sent.
 //!
-//! Divergences go to the journal as they are found ([`Event::ShadowDiverged`]); the counts, the
-//! latencies and what was not compared follow at the end ([`Event::ShadowEnded`]), so that
-//! [`Comparison::from_journal`] can make the same report again. Keys of its `summary`: `version`,
-//! `sha256`, `config` of the candidate; `steps` (inputs in all), `counts` by degree, `by_step`
-//! (pairs of a step and its counts in the order of the degrees), `not_compared` (reason to count),
-//! `left_out` (divergences that are only counted), `asked`, `latency` of the candidate and
-//! `real_latency` of the plugin beside it (as in `plugin diff --json`), `warnings`.
+//! Divergences go to the journal as they are found ([`Event::ShadowDiverged`]). The comparison
+//! without them follows at the end ([`Event::ShadowEnded`]), so that [`Comparison::from_journal`]
+//! can make the same report again.
 
-mod queue;
-mod roles;
+mod beside;
 mod worker;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use serde_json::Value;
-use tokio::sync::oneshot;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
 
 use super::comparison::{Comparison, Side};
-use super::diff::other_tools;
-use super::text::{agreement, missed, number, one_line, time};
+use super::excerpt::{number, one_line};
+use super::instance::{Follower, other_tools};
+use super::text::{agreement, missed, time};
+use beside::{Nothing, Shadowed, ShadowedProcessor};
 use mswea_core::Event;
 use mswea_core::{Formatter, Journal, Maker, Parser, Policy, Processor, Refused, RoleKind, Tool};
-use queue::Queue;
-use worker::Worker;
-
-/// Why a candidate that asks the model is not compared.
-const ASKED: &str = "the candidate asked the model, and a shadow's questions are not sent";
+use worker::{ShadowJob, Worker};
 
 /// The limits of a shadow.
 #[derive(Clone, Copy, Debug)]
@@ -107,11 +100,6 @@ impl Steps {
             step: AtomicU32::new(0),
         })
     }
-
-    /// The number of the last query.
-    fn current(&self) -> u32 {
-        self.step.load(Ordering::Relaxed)
-    }
 }
 
 impl Journal for Steps {
@@ -137,7 +125,8 @@ pub struct RunRoles {
 
 /// State that the run and the candidate's thread share.
 struct ShadowState {
-    queue: Queue,
+    /// The way to the candidate's thread; none when the comparison has ended.
+    queue: Mutex<Option<mpsc::Sender<ShadowJob>>>,
     steps: Arc<Steps>,
     settings: ShadowSettings,
     found: Mutex<Comparison>,
@@ -145,30 +134,27 @@ struct ShadowState {
     given_up: AtomicBool,
     /// Whether the comparison has ended, so that nothing more is recorded.
     over: AtomicBool,
-    /// The number of inputs in the run.
-    inputs: AtomicU64,
-    /// How many of them came while the queue was full.
-    overflowed: AtomicU64,
-    /// How many of them came after the candidate was given up.
-    too_late: AtomicU64,
+    /// The number of inputs in the run (as `steps`), and those that the candidate did not get. It
+    /// is apart from `found`, because the run never waits for the candidate's thread.
+    missed: Mutex<Comparison>,
 }
+
+/// Why an input was not compared.
+const GIVEN_UP: &str = "the candidate was given up";
 
 impl ShadowState {
     fn found(&self) -> MutexGuard<'_, Comparison> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+        super::lock(&self.found)
     }
 
-    /// Stops calling the candidate; waiting inputs are counted, and a warning gives the reason.
+    /// Stops calling the candidate, with a warning for the reason.
     fn give_up(&self, why: &str) {
-        if self.given_up.swap(true, Ordering::Relaxed) {
-            return;
+        if !self.given_up.swap(true, Ordering::Relaxed) {
+            let mut found = self.found();
+            let warning = format!("the candidate `{}` was given up: {why}", found.new.name);
+            tracing::warn!(plugin = %found.new.name, "{warning}");
+            found.warnings.push(warning);
         }
-        let waiting = self.queue.clear();
-        self.too_late.fetch_add(waiting, Ordering::Relaxed);
-        let mut found = self.found();
-        let warning = format!("the candidate `{}` was given up: {why}", found.new.name);
-        tracing::warn!(plugin = %found.new.name, "{warning}");
-        found.warnings.push(warning);
     }
 }
 
@@ -179,7 +165,7 @@ pub struct Shadow {
     plugin: String,
     /// The candidate's tools, if it is a parser.
     tools: Vec<Tool>,
-    done: Option<oneshot::Receiver<()>>,
+    done: oneshot::Receiver<()>,
 }
 
 impl Shadow {
@@ -199,17 +185,14 @@ impl Shadow {
         if kind == RoleKind::ModelAdapter {
             return Err(ShadowError::Adapter { plugin });
         }
-        let side = |label| Side {
-            label,
-            ..Side::default()
-        };
+        let (queue, jobs) = mpsc::channel(settings.queue.max(1));
         let shared = Arc::new(ShadowState {
-            queue: Queue::new(settings.queue),
+            queue: Mutex::new(Some(queue)),
             steps,
             settings,
             found: Mutex::new(Comparison {
                 kind: kind.to_string(),
-                old: side("real"),
+                old: Side::named("real", ""),
                 new: Side::of("candidate", maker.identity(), &config),
                 runs: 1,
                 threads: 1,
@@ -217,31 +200,37 @@ impl Shadow {
             }),
             given_up: AtomicBool::new(false),
             over: AtomicBool::new(false),
-            inputs: AtomicU64::new(0),
-            overflowed: AtomicU64::new(0),
-            too_late: AtomicU64::new(0),
+            missed: Mutex::default(),
         });
-        let (ready, is_ready) = oneshot::channel();
-        let (finished, done) = oneshot::channel();
-        let worker = Worker::new(shared.clone(), maker, config, kind);
-        let thread = std::thread::Builder::new().name(format!("shadow {plugin}"));
         let failed = |reason: String| ShadowError::Thread {
             plugin: plugin.clone(),
             reason,
         };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime.map_err(|error| failed(error.to_string()))?;
+        let (ready, is_ready) = oneshot::channel();
+        let (finished, done) = oneshot::channel();
+        let worker = Worker {
+            shared: shared.clone(),
+            maker,
+            config,
+            kind,
+            candidate: None,
+            crashes: 0,
+        };
+        let thread = std::thread::Builder::new().name(format!("shadow {plugin}"));
         thread
             .spawn(move || {
-                worker.run(ready);
+                runtime.block_on(worker.run(ready, jobs));
                 // The receiver may be gone.
                 let _ = finished.send(());
             })
             .map_err(|error| failed(error.to_string()))?;
         let tools = match is_ready.await {
             Ok(Ok(tools)) => tools,
-            Ok(Err(worker::Unready::Refused(refused))) => {
-                return Err(ShadowError::Refused { plugin, refused });
-            }
-            Ok(Err(worker::Unready::NoRuntime(reason))) => return Err(failed(reason)),
+            Ok(Err(refused)) => return Err(ShadowError::Refused { plugin, refused }),
             Err(_) => return Err(failed("its thread ended".to_owned())),
         };
         Ok(Self {
@@ -249,7 +238,7 @@ impl Shadow {
             tools,
             kind,
             plugin,
-            done: Some(done),
+            done,
         })
     }
 
@@ -257,73 +246,61 @@ impl Shadow {
     /// is put beside the one with its own name, or else the first, which gets the run's inputs
     /// before the others. Without one, the candidate is compared with a plugin that changes nothing.
     #[must_use]
-    pub fn over(&self, mut cast: RunRoles) -> RunRoles {
+    pub fn over(&self, mut roles: RunRoles) -> RunRoles {
         match self.kind {
-            RoleKind::ActionParser => cast.parser = self.parser(cast.parser),
-            RoleKind::ObservationFormatter => cast.formatter = self.formatter(cast.formatter),
-            RoleKind::HistoryProcessor => {
-                if cast.processors.is_empty() {
-                    cast.processors.push(Box::new(roles::Nothing));
+            RoleKind::ActionParser => {
+                let real = roles.parser;
+                self.goes_beside(real.name());
+                if self.tools != real.tools() {
+                    let warning = format!(
+                        "the candidate `{}` would offer {}; the model was offered those of `{}`",
+                        self.plugin,
+                        other_tools(&self.tools, real.tools()),
+                        real.name()
+                    );
+                    self.shared.found().warnings.push(warning);
                 }
-                let names = cast.processors.iter().map(|own| own.name());
-                let at = self.beside(names);
-                let real = cast.processors.remove(at);
-                cast.processors.insert(at, self.processor(real));
+                roles.parser = Box::new(Shadowed::new(real, &self.shared));
+            }
+            RoleKind::ObservationFormatter => {
+                self.goes_beside(roles.formatter.name());
+                roles.formatter = Box::new(Shadowed::new(roles.formatter, &self.shared));
+            }
+            RoleKind::HistoryProcessor => {
+                let name = |own: &(dyn Processor + 'static)| own.name().to_owned();
+                self.one_of(&mut roles.processors, Box::new(Nothing), name, |real| {
+                    Box::new(ShadowedProcessor {
+                        name: name(&*real),
+                        beside: Shadowed::new(Follower::of(real), &self.shared),
+                    })
+                });
             }
             RoleKind::ActionPolicy => {
-                if cast.policies.is_empty() {
-                    cast.policies.push(Box::new(roles::Nothing));
-                }
-                let names = cast.policies.iter().map(|own| own.name());
-                let at = self.beside(names);
-                let real = cast.policies.remove(at);
-                cast.policies.insert(at, self.policy(real));
+                let name = |own: &(dyn Policy + 'static)| own.name().to_owned();
+                self.one_of(&mut roles.policies, Box::new(Nothing), name, |real| {
+                    Box::new(Shadowed::new(real, &self.shared))
+                });
             }
             // Refused by [`Self::start`].
             RoleKind::ModelAdapter => {}
         }
-        cast
+        roles
     }
 
-    fn beside<'a>(&self, mut names: impl Iterator<Item = &'a str>) -> usize {
-        names.position(|name| name == self.plugin).unwrap_or(0)
-    }
-
-    /// The run's parser with this shadow beside it.
-    #[must_use]
-    pub fn parser(&self, real: Box<dyn Parser>) -> Box<dyn Parser> {
-        self.goes_beside(real.name());
-        if self.tools != real.tools() {
-            let warning = format!(
-                "the candidate `{}` would offer {}; the model was offered those of `{}`",
-                self.plugin,
-                other_tools(&self.tools, real.tools()),
-                real.name()
-            );
-            self.shared.found().warnings.push(warning);
+    fn one_of<T: ?Sized>(
+        &self,
+        list: &mut Vec<Box<T>>,
+        nothing: Box<T>,
+        name: impl Fn(&T) -> String,
+        shadowed: impl FnOnce(Box<T>) -> Box<T>,
+    ) {
+        if list.is_empty() {
+            list.push(nothing);
         }
-        Box::new(roles::Shadowed::new(real, self.shared.clone()))
-    }
-
-    /// The run's formatter with this shadow beside it.
-    #[must_use]
-    pub fn formatter(&self, real: Box<dyn Formatter>) -> Box<dyn Formatter> {
-        self.goes_beside(real.name());
-        Box::new(roles::Shadowed::new(real, self.shared.clone()))
-    }
-
-    /// The run's processor with this shadow beside it.
-    #[must_use]
-    pub fn processor(&self, real: Box<dyn Processor>) -> Box<dyn Processor> {
-        self.goes_beside(real.name());
-        Box::new(roles::Shadowed::new(real, self.shared.clone()))
-    }
-
-    /// The run's policy with this shadow beside it.
-    #[must_use]
-    pub fn policy(&self, real: Box<dyn Policy>) -> Box<dyn Policy> {
-        self.goes_beside(real.name());
-        Box::new(roles::Shadowed::new(real, self.shared.clone()))
+        let namesake = list.iter().position(|own| name(own) == self.plugin);
+        let real = list.remove(namesake.unwrap_or(0));
+        self.goes_beside(&name(&real));
+        list.insert(namesake.unwrap_or(0), shadowed(real));
     }
 
     fn goes_beside(&self, name: &str) {
@@ -334,10 +311,8 @@ impl Shadow {
     /// the summary, and returns the result.
     pub async fn finish(mut self, deadline: Duration) -> Comparison {
         let shared = self.shared.clone();
-        shared.queue.close();
-        if let Some(done) = self.done.take() {
-            let _ = tokio::time::timeout(deadline, done).await;
-        }
+        super::lock(&shared.queue).take();
+        let _ = tokio::time::timeout(deadline, &mut self.done).await;
         let mut found = {
             // Taken under the lock, so that the candidate's thread is not in the middle of
             // recording a divergence.
@@ -345,45 +320,20 @@ impl Shadow {
             shared.over.store(true, Ordering::Relaxed);
             found.clone()
         };
-        shared.queue.clear();
-        found.steps = shared.inputs.load(Ordering::Relaxed);
-        let overflowed = shared.overflowed.load(Ordering::Relaxed);
-        let too_late = shared.too_late.load(Ordering::Relaxed);
-        let other: u64 = found.not_compared.values().sum();
-        let rest = found
-            .steps
-            .saturating_sub(found.counts.compared() + other + overflowed + too_late);
-        for (why, count) in [
-            ("the candidate's queue was full", overflowed),
-            ("the candidate was given up", too_late),
-            ("the candidate was not done when the run was over", rest),
-        ] {
-            if count > 0 {
-                *found.not_compared.entry(why.to_owned()).or_default() += count;
-            }
+        found.merge(super::lock(&shared.missed).clone(), usize::MAX);
+        found.sum_up();
+        let known = found.not_compared.values().sum::<u64>() + found.counts.compared();
+        for _ in known..found.steps {
+            found.skip("the candidate was not done when the run was over");
         }
         let ended = Event::ShadowEnded {
             plugin: found.new.name.clone(),
             kind: found.kind.clone(),
             beside: found.old.name.clone(),
-            summary: found.summary(),
+            summary: json!(found),
         };
         if let Err(error) = shared.steps.record(&ended) {
             tracing::warn!(%error, "the journal does not have what the shadow found");
-        }
-        found
-    }
-
-    /// [`Self::finish`] for all shadows of a run, with one common deadline.
-    pub async fn finish_all(shadows: Vec<Self>, deadline: Duration) -> Vec<Comparison> {
-        let until = tokio::time::Instant::now() + deadline;
-        let mut found = Vec::with_capacity(shadows.len());
-        for shadow in &shadows {
-            shadow.shared.queue.close();
-        }
-        for shadow in shadows {
-            let left = until.saturating_duration_since(tokio::time::Instant::now());
-            found.push(shadow.finish(left).await);
         }
         found
     }
@@ -392,14 +342,13 @@ impl Shadow {
 impl Drop for Shadow {
     /// A run that ends early must not leave a thread that waits without end.
     fn drop(&mut self) {
-        self.shared.queue.close();
+        super::lock(&self.shared.queue).take();
     }
 }
 
 impl Comparison {
     /// One or two lines for the end of a run.
     pub fn brief(&self) -> String {
-        let compared = self.counts.compared();
         let mut out = format!(
             "shadow `{}` beside `{}` ({}): ",
             one_line(&self.new.name),
@@ -408,31 +357,23 @@ impl Comparison {
         );
         let skipped: u64 = self.not_compared.values().sum();
         let reasons = missed(self).join("; ");
-        match agreement(&self.counts) {
+        match agreement(self) {
             Some(agreement) => {
+                let (new, old) = (&self.new.latency, &self.old.latency);
+                let times = [new.p50, new.p99, old.p50, old.p99].map(time);
+                let [p50, p99, old_p50, old_p99] = times;
                 out.push_str(&format!(
-                    "{agreement}; p50 {}, p99 {} a call, beside {} and {}",
-                    time(self.new.latency.quantile(0.5)),
-                    time(self.new.latency.quantile(0.99)),
-                    time(self.old.latency.quantile(0.5)),
-                    time(self.old.latency.quantile(0.99)),
+                    "{agreement}; p50 {p50}, p99 {p99} a call, beside {old_p50} and {old_p99}"
                 ));
                 if skipped > 0 {
-                    let all = number(compared + skipped, "input");
+                    let all = number(self.counts.compared() + skipped, "input");
                     out.push_str(&format!("; {skipped} of {all} not compared: {reasons}"));
                 }
             }
-            None => {
-                out.push_str("nothing was compared: ");
-                match self.not_compared.get(ASKED) {
-                    Some(asked) if *asked == skipped => out.push_str(&format!(
-                        "it asked the model in {}, and a shadow's questions are not sent",
-                        all_of(skipped, "step")
-                    )),
-                    _ if reasons.is_empty() => out.push_str("the run had no input for it"),
-                    _ => out.push_str(&reasons),
-                }
+            None if reasons.is_empty() => {
+                out.push_str("nothing was compared: the run had no input for it");
             }
+            None => out.push_str(&format!("nothing was compared: {reasons}")),
         }
         for warning in &self.warnings {
             out.push('\n');
@@ -442,16 +383,5 @@ impl Comparison {
     }
 }
 
-/// `the only step`, `both steps`, `all 6 steps`.
-fn all_of(count: u64, of: &str) -> String {
-    match count {
-        1 => format!("the only {of}"),
-        2 => format!("both {of}s"),
-        count => format!("all {count} {of}s"),
-    }
-}
-
-#[cfg(test)]
-mod figures;
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,11 @@
 //! The results of the shadows of finished runs, from their journals.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::comparison::Comparison;
-use super::recorded::{RecordedError, journals, named, shown};
-use super::text::{number, one_line};
+use super::excerpt::number;
+use super::recorded::{RecordedError, each, find, first, named, shown};
 use mswea_core::Event;
-use mswea_record::journal;
 
 impl Comparison {
     /// The comparisons that shadows left in journals: files, and folders with what is below them.
@@ -17,71 +16,60 @@ impl Comparison {
     /// # Errors
     /// [`RecordedError`] if one of the places can't be read, or they contain no shadow.
     pub fn of_journals(places: &[PathBuf]) -> Result<Vec<Self>, RecordedError> {
-        let found = journals(places)?;
-        let (journals, mut warnings) = (found.files, found.warnings);
+        let (mut journals, mut warnings) = find(places)?;
+        journals.retain(|file| file.is_journal);
         let mut all = Vec::new();
         for file in &journals {
-            let (mut found, note) = read(&file.path, &file.name);
+            // Only the records of shadows are kept in memory, because a journal may be long.
+            let mut records = Vec::new();
+            let note = each(&file.path, |record| {
+                let event = &record.event;
+                if matches!(
+                    event,
+                    Event::ShadowDiverged { .. } | Event::ShadowEnded { .. }
+                ) {
+                    records.push(record);
+                }
+            });
+            let damaged = |error| Some(format!("only what is before the damage is used: {error}"));
+            let note = note.unwrap_or_else(damaged);
             let note = note.map(|note| format!("`{}`: {note}", shown(&file.path)));
-            if found.is_empty() {
-                warnings.extend(note);
-                continue;
-            }
-            for own in &mut found {
-                own.warnings.extend(note.clone());
+            let mut found = Self::from_journal(&records, &file.name);
+            match found.is_empty() {
+                true => warnings.extend(note),
+                false => {
+                    let found = found.iter_mut();
+                    found.for_each(|own| own.warnings.extend(note.clone()));
+                }
             }
             all.append(&mut found);
         }
         match all.first_mut() {
             Some(first) => first.warnings.append(&mut warnings),
-            None => return Err(none(places, journals.len(), &warnings)),
+            None => {
+                return Err(RecordedError::Nothing {
+                    what: "shadow",
+                    places: named(places),
+                    wanted: "what one records in journals (`*.events.jsonl`)",
+                    seen: match journals.len() {
+                        0 => format!("and found no journal{}", first(&warnings)),
+                        count => {
+                            let journals = number(count as u64, "journal");
+                            format!("and found none in {journals}{}", first(&warnings))
+                        }
+                    },
+                    remedy: "a run has one with `--shadow FILE`, and a journal with `-o FILE`",
+                });
+            }
         }
         Ok(all)
     }
 }
 
-fn read(path: &Path, name: &str) -> (Vec<Comparison>, Option<String>) {
-    // Only the records of shadows are kept in memory, because a journal may be long.
-    let mut records = Vec::new();
-    let log = journal::each(path, |record| {
-        if matches!(
-            record.event,
-            Event::ShadowDiverged { .. } | Event::ShadowEnded { .. }
-        ) {
-            records.push(record);
-        }
-    });
-    let note = match log {
-        Err(error) => Some(format!("only what is before the damage is used: {error}")),
-        Ok(log) => log.torn.map(|torn| {
-            format!(
-                "its last line ({}) is torn, as a killed run leaves it; what is before it is used",
-                torn.line
-            )
-        }),
-    };
-    (Comparison::from_journal(&records, name), note)
-}
-
-fn none(places: &[PathBuf], journals: usize, warnings: &[String]) -> RecordedError {
-    let first = warnings.first();
-    let first = first.map_or_else(String::new, |first| {
-        format!(" (a warning: {})", one_line(first))
-    });
-    RecordedError::NoShadow {
-        places: named(places),
-        seen: match journals {
-            0 => format!("and found no journal{first}"),
-            count => format!(
-                "and found none in {}{first}",
-                number(count as u64, "journal")
-            ),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use serde_json::json;
 
     use super::*;
@@ -171,7 +159,10 @@ mod tests {
         assert!(error().contains("found none in 1 journal;"), "{}", error());
         std::fs::write(folder.path().join("b.events.jsonl"), "{\n{}\n{}\n").unwrap();
         let said = error();
-        assert!(said.contains("in 2 journals (a warning: `"), "{said}");
+        assert!(
+            said.contains("in 2 journals (the first warning: `"),
+            "{said}"
+        );
         let gone = Comparison::of_journals(&[folder.path().join("gone")]).unwrap_err();
         assert!(gone.to_string().contains("can't read"), "{gone}");
     }

@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::answer::RoleAnswer;
-use super::comparison::{Comparison, InputPlace, Side};
+use super::comparison::{Comparison, Side};
+use super::instance::RoleInput;
 use mswea_core::Event;
 use mswea_core::{
     Action, Adapter, AdapterNext, Asker, Change, ConfiguredRole, Delta, Formatter, Identity,
@@ -326,7 +327,12 @@ pub(super) fn record_steps(journal: &dyn Journal, steps: RangeInclusive<u32>, si
             view: None,
         });
         let mut reply = reply(&id, &command);
-        reply.response = Some(json!({"id": id, "padding": "r".repeat(size)}));
+        reply.response = Some(json!({
+            "id": id,
+            "padding": "r".repeat(size),
+            "choices": [{"finish_reason": "tool_calls"}],
+            "model": "m",
+        }));
         record(Event::Reply {
             reply,
             cost: None,
@@ -368,8 +374,8 @@ pub(super) fn record_steps(journal: &dyn Journal, steps: RangeInclusive<u32>, si
 pub(super) fn hostile() -> Comparison {
     let tag = "</pre></td><script>alert(1)</script><img src=x onerror=\"alert(1)\">";
     let nasty = format!("{tag}\u{1b}]0;title\u{7}\u{1b}[2J\u{202e}\0'\"&amp;<!-- 日本語 -->");
-    let side = |label, version: &str| Side {
-        label,
+    let side = |label: &str, version: &str| Side {
+        label: label.to_owned(),
         name: format!("evil{nasty}"),
         version: version.to_owned(),
         digest: "0123456789abcdef".into(),
@@ -385,20 +391,10 @@ pub(super) fn hostile() -> Comparison {
         steps: 40,
         recorded: 30,
         warnings: vec![nasty.clone()],
-        elapsed: Duration::from_millis(12),
+        seconds: 0.012,
         threads: 2,
         ..Comparison::default()
     };
-    for n in 0..400_u64 {
-        found
-            .old
-            .latency
-            .add(Duration::from_nanos(9_000 + n * n % 7_919));
-        found
-            .new
-            .latency
-            .add(Duration::from_nanos(12_000 + n * n * 7 % 41_519));
-    }
     found.skip(&nasty);
     let outcome = |command: &str| {
         RoleAnswer::Outcome(Outcome::Actions(vec![Action {
@@ -416,11 +412,7 @@ pub(super) fn hostile() -> Comparison {
     };
     let failed = || RoleAnswer::fault(PluginFault::new(nasty.clone()));
     for step in 1..=40 {
-        let place = InputPlace {
-            run: &nasty,
-            step,
-            index: (step % 3 == 0).then_some(1),
-        };
+        let place = (&*nasty, step, (step % 3 == 0).then_some(1));
         let (old, new) = match step % 9 {
             1 => (
                 outcome(&format!(
@@ -435,13 +427,15 @@ pub(super) fn hostile() -> Comparison {
             8 => (failed(), failed()),
             _ => (outcome("same"), outcome("same")),
         };
-        found.judge(
-            place,
-            &old,
-            &new,
-            4_096,
-            || json!({ "text": nasty, "n": step }),
-        );
+        let input = RoleInput::Judge(Action {
+            command: nasty.clone(),
+            ..Action::default()
+        });
+        let n = u64::from(step);
+        let old = (old, Duration::from_nanos(9_000 + n * n * 401 % 7_919));
+        let new = (new, Duration::from_nanos(12_000 + n * n * 1_201 % 41_519));
+        found.judge(place, &input, old, new, 4_096);
     }
+    found.sum_up();
     found
 }

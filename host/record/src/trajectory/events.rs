@@ -10,7 +10,9 @@ use serde_json::{Map, Value};
 use super::{FORMAT, chat, messages_from_trajectory, responses, usage_of};
 use crate::journal::Record;
 
-use mswea_core::{Action, ErrorClass, Event, MARK, Message, Object, Output, Part, Reply, Usage};
+use mswea_core::{
+    Action, ErrorClass, Event, MARK, Message, Object, Output, Part, Reply, ToolCall, Usage,
+};
 
 /// mini-swe-agent's message about an action that did not run.
 const NOT_EXECUTED: &str = "action was not executed";
@@ -462,12 +464,43 @@ fn drop_empty_call(message: &mut Message) {
 
 /// The model's message, from the provider's response.
 fn of_response(response: &Value) -> Option<Message> {
-    let decoded = responses::decode(response);
-    let decoded =
-        decoded.or_else(|| Some(chat::decode(response.pointer("/choices/0/message")?)))?;
+    if let Some(blocks) = response.get("content").and_then(Value::as_array) {
+        return Some(of_blocks(blocks));
+    }
+    let of_choice = || {
+        let mut message = response.pointer("/choices/0/message")?.clone();
+        // Some servers leave out the role.
+        let keys = message.as_object_mut()?;
+        keys.entry("role").or_insert_with(|| "assistant".into());
+        Some(chat::decode(&message))
+    };
+    let decoded = responses::decode(response).or_else(of_choice)?;
     let mut message = decoded.ok()?;
     message.extra.clear();
     Some(message)
+}
+
+/// A message of Anthropic's API.
+fn of_blocks(blocks: &[Value]) -> Message {
+    let mut message = Message::new("assistant", "");
+    message.content.clear();
+    for block in blocks {
+        let word = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
+        match block["type"].as_str() {
+            Some("text") => message.content.push(Part::text(word("text"))),
+            Some("tool_use") => message.tool_calls.push(ToolCall {
+                id: word("id"),
+                name: word("name"),
+                arguments: match &block["input"] {
+                    Value::String(text) => text.clone(),
+                    input => input.to_string(),
+                },
+                extra: Object::new(),
+            }),
+            _ => {}
+        }
+    }
+    message
 }
 
 fn reply(message: Message, response: Option<Value>) -> Reply {
@@ -475,10 +508,17 @@ fn reply(message: Message, response: Option<Value>) -> Reply {
         let value = response.as_ref().and_then(|it| it.pointer(path));
         value.and_then(Value::as_str).unwrap_or_default().to_owned()
     };
-    // The words of the adapters for it: the first is that of chat completions, the others are those
-    // of the Responses API.
+    // The words of the adapters for it: the first is that of chat completions, the second ones are
+    // those of Anthropic, the others are those of the Responses API.
     let finish_reason = match word("/choices/0/finish_reason") {
         reason if !reason.is_empty() => reason,
+        _ if !word("/stop_reason").is_empty() => match word("/stop_reason").as_str() {
+            "end_turn" | "stop_sequence" => "stop".to_owned(),
+            "max_tokens" | "model_context_window_exceeded" => "length".to_owned(),
+            "tool_use" => "tool_calls".to_owned(),
+            "refusal" => "content_filter".to_owned(),
+            other => other.to_owned(),
+        },
         _ => match word("/incomplete_details/reason").as_str() {
             "max_output_tokens" => "length".to_owned(),
             "content_filter" => "content_filter".to_owned(),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::pairing;
-use mswea_core::{Asker, Change, Message, Processor, ViewChange};
+use mswea_core::{Asker, Change, Manner, Message, PluginFault, Processor, ViewChange};
 
 /// The error of a processor that failed or broke the pairing of calls and results; for this step
 /// its output is its input.
@@ -14,6 +14,8 @@ pub struct ChainFault {
     pub processor: String,
     /// The cause.
     pub message: String,
+    /// The class of the failure.
+    pub manner: Manner,
 }
 
 struct ChainedProcessor {
@@ -79,11 +81,12 @@ impl Chain {
             let name = link.processor.name().to_owned();
             change = match link.step(given, asker).await {
                 Ok(change) => change,
-                Err(message) => {
+                Err(fault) => {
                     link.processor.discard();
                     faults.push(ChainFault {
                         processor: name,
-                        message,
+                        message: fault.message,
+                        manner: fault.manner,
                     });
                     link.replace(all())
                 }
@@ -94,43 +97,42 @@ impl Chain {
 }
 
 impl ChainedProcessor {
-    async fn step(&mut self, given: Change, asker: &mut dyn Asker) -> Result<Change, String> {
+    async fn step(&mut self, given: Change, asker: &mut dyn Asker) -> Result<Change, PluginFault> {
+        let broke = |reason: String| PluginFault::new(reason).in_manner(Manner::Broke);
         let name = self.processor.name().to_owned();
         let fresh = self.processor.needs_all();
-        let change = self
-            .processor
-            .apply(given, asker)
-            .await
-            .map_err(|fault| fault.message)?;
+        let change = self.processor.apply(given, asker).await?;
         let ViewChange {
             start,
             messages,
             places,
         } = change;
         if fresh && start > 0 {
-            return Err(format!(
+            return Err(broke(format!(
                 "plugin `{name}` broke the contract: a fresh instance has no view yet, but its change starts at message {start}"
-            ));
+            )));
         }
         if start > self.view.len() {
-            return Err(format!(
+            return Err(broke(format!(
                 "plugin `{name}` broke the contract: its change starts at message {start}, its view has {}",
                 self.view.len()
-            ));
+            )));
         }
         let places = places.unwrap_or_else(|| (start..start + messages.len()).collect());
         // The part before the change must be present.
         let mut reach = if fresh { 0 } else { self.view.len() };
         for place in &places {
             if *place > reach {
-                return Err(format!(
+                return Err(broke(format!(
                     "plugin `{name}` broke the contract: its change has a message for place {place}, its view has nothing at {reach}"
-                ));
+                )));
             }
             reach = reach.max(place + 1);
         }
         self.lay(start, &places, messages).map_err(|reason| {
-            format!("plugin `{name}` broke the pairing of tool calls and results: {reason}")
+            broke(format!(
+                "plugin `{name}` broke the pairing of tool calls and results: {reason}"
+            ))
         })
     }
 

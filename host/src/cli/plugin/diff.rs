@@ -17,25 +17,55 @@ use mswea_session::outside;
 /// The number of columns if it is unknown.
 const WIDTH: usize = 120;
 
-/// Compares two plugins, and prints the report.
+/// Compares two plugins, or reads what shadows have found, and prints the report.
 pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
-    if !args.shadowed.is_empty() {
-        return shadowed(args);
-    }
-    // Without `--shadowed`, clap requires both.
-    let (old, new) = (args.old.as_deref(), args.new.as_deref());
-    let (old, new) = (
-        load(old.unwrap_or_default())?,
-        load(new.unwrap_or_default())?,
-    );
-    let kind = kind(args, &old, &new)?;
-    let both = config(args.config.as_deref())?;
-    let config_of = |own: Option<&str>| match own {
-        Some(own) => config(Some(own)),
-        None => Ok(both.clone()),
+    let found = match args.shadowed.is_empty() {
+        true => vec![compare(args)?],
+        false => Comparison::of_journals(&args.shadowed)
+            .map_err(|error| Failure::usage(error.to_string()))?,
     };
-    let old_config = config_of(args.old_config.as_deref())?;
-    let new_config = config_of(args.new_config.as_deref())?;
+    if let Some(path) = &args.html {
+        std::fs::write(path, Comparison::page(&found)).map_err(|error| {
+            let path = path.display();
+            let message = format!("can't write the report `{path}`: {error}");
+            Failure::new(ExitCode::Failed, message)
+        })?;
+        output::note(&format!("wrote the report to `{}`", path.display()));
+    }
+    if args.json {
+        // The comparison of two plugins is one, of shadows there are several.
+        let all: Value = found.iter().map(Comparison::to_json).collect();
+        output::json(if args.shadowed.is_empty() {
+            &all[0]
+        } else {
+            &all
+        })?;
+    } else {
+        let options = TextOptions {
+            width: width(),
+            max_shown: args.max_shown,
+        };
+        let texts: Vec<String> = found.iter().map(|one| one.to_text(options)).collect();
+        output::text(&texts.join("\n"))?;
+    }
+    // The exit code for scripts.
+    Ok(
+        match args.exit_code && !found.iter().all(Comparison::agrees) {
+            true => ExitCode::Failed,
+            false => ExitCode::Submitted,
+        },
+    )
+}
+
+/// Compares two plugins on recorded runs.
+fn compare(args: &DiffArgs) -> Result<Comparison, Failure> {
+    // Without `--shadowed`, clap requires both.
+    let [old, new] = [&args.old, &args.new].map(|name| load(name.as_deref().unwrap_or_default()));
+    let (old, new) = (old?, new?);
+    let kind = kind(args, &old, &new)?;
+    let both = args.config.as_deref();
+    let old_config = config(args.old_config.as_deref().or(both))?;
+    let new_config = config(args.new_config.as_deref().or(both))?;
     let runs = RecordedRuns::load(&args.trajectories)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let options = DiffOptions {
@@ -45,7 +75,7 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
         },
         ..DiffOptions::default()
     };
-    let comparison = experiment::diff(
+    experiment::diff(
         Arc::new(outside::maker(old)),
         Arc::new(outside::maker(new)),
         &old_config,
@@ -61,61 +91,7 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
             experiment::DiffError::Worker(_) => ExitCode::Failed,
         };
         Failure::new(code, error.to_string())
-    })?;
-    write_page(args, &comparison.to_html())?;
-    let code = code(args, comparison.agrees());
-    if args.json {
-        output::json(&comparison.to_json())?;
-        return Ok(code);
-    }
-    let text = comparison.to_text(TextOptions {
-        width: width(),
-        max_shown: args.max_shown,
-    });
-    output::text(&text)?;
-    Ok(code)
-}
-
-/// The exit code for scripts, with `--exit-code`.
-fn code(args: &DiffArgs, agree: bool) -> ExitCode {
-    match args.exit_code && !agree {
-        true => ExitCode::Failed,
-        false => ExitCode::Submitted,
-    }
-}
-
-/// Prints the results of the shadows of recorded runs.
-fn shadowed(args: &DiffArgs) -> Result<ExitCode, Failure> {
-    let found = Comparison::of_journals(&args.shadowed)
-        .map_err(|error| Failure::usage(error.to_string()))?;
-    write_page(args, &Comparison::page(&found))?;
-    let code = code(args, found.iter().all(Comparison::agrees));
-    if args.json {
-        output::json(&found.iter().map(Comparison::to_json).collect())?;
-        return Ok(code);
-    }
-    let options = TextOptions {
-        width: width(),
-        max_shown: args.max_shown,
-    };
-    let texts: Vec<String> = found.iter().map(|one| one.to_text(options)).collect();
-    output::text(&texts.join("\n"))?;
-    Ok(code)
-}
-
-/// Writes the HTML report, if `--html` is set.
-fn write_page(args: &DiffArgs, page: &str) -> Result<(), Failure> {
-    let Some(path) = &args.html else {
-        return Ok(());
-    };
-    std::fs::write(path, page).map_err(|error| {
-        Failure::new(
-            ExitCode::Failed,
-            format!("can't write the report `{}`: {error}", path.display()),
-        )
-    })?;
-    output::note(&format!("wrote the report to `{}`", path.display()));
-    Ok(())
+    })
 }
 
 /// The tools that adapters offer: those of the default parser.

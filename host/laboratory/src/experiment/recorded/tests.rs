@@ -5,13 +5,12 @@ use serde_json::{Value, json};
 use super::*;
 use crate::experiment::testing::{self, record_run, record_steps};
 use mswea_core::Event;
-use mswea_core::{Journal, Part, Usage};
-use mswea_record::journal::{JournalFile, Reopened};
+use mswea_core::{Journal, Object, Part, Usage};
+use mswea_record::journal::{self, JournalFile, Record, Reopened};
 use mswea_record::trajectory;
-use mswea_run::fold;
 
 /// Writes a finished run as a journal, and returns its records.
-fn journal(path: &Path, run_id: &str, steps: u32) -> Vec<mswea_record::journal::Record> {
+fn journal(path: &Path, run_id: &str, steps: u32) -> Vec<Record> {
     let journal = JournalFile::create(path).unwrap();
     record_run(&journal, run_id, steps, 30);
     let ended = Event::RunEnded {
@@ -24,7 +23,7 @@ fn journal(path: &Path, run_id: &str, steps: u32) -> Vec<mswea_record::journal::
         message: None,
     };
     journal.record(&ended).unwrap();
-    mswea_record::journal::read(path).unwrap().records
+    journal::read(path).unwrap().records
 }
 
 #[test]
@@ -56,6 +55,13 @@ fn a_resumed_run_has_the_history_of_one_process() {
     assert_eq!(two.history, before_the_end);
 }
 
+fn malformed(code: &str) -> Outcome {
+    Outcome::Malformed(Problem {
+        code: code.into(),
+        ..Problem::default()
+    })
+}
+
 fn load(path: &Path) -> Result<RecordedRuns, RecordedError> {
     RecordedRuns::load(&[path.to_path_buf()])
 }
@@ -65,12 +71,11 @@ fn both_forms_of_a_run_are_read_once_and_say_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let records = journal(&folder.path().join("deep/er/a.events.jsonl"), "run-a", 5);
     let file = folder.path().join("deep/er/a.traj.json");
-    trajectory::write(&file, &fold(&records).into_trajectory()).unwrap();
+    trajectory::write(&file, &mswea_run::fold(&records).into_trajectory()).unwrap();
     let both = load(folder.path()).unwrap();
     assert_eq!((both.runs.len(), both.steps()), (1, 5));
     assert_eq!(both.warnings, Vec::<String>::new());
     let from_journal = &both.runs[0];
-    assert_eq!(from_journal.form, RunFileFormat::Journal);
     assert_eq!(from_journal.name, "deep/er/a.events.jsonl");
     // A copy of the trajectory in another folder is the same run.
     std::fs::copy(&file, folder.path().join("copy.traj.json")).unwrap();
@@ -80,7 +85,6 @@ fn both_forms_of_a_run_are_read_once_and_say_the_same() {
 
     let alone = load(&file).unwrap();
     let from_trajectory = &alone.runs[0];
-    assert_eq!(from_trajectory.form, RunFileFormat::Trajectory);
     assert_eq!(from_trajectory.history.len(), from_journal.history.len());
     for (a, b) in from_trajectory.steps.iter().zip(&from_journal.steps) {
         assert_eq!(
@@ -243,10 +247,7 @@ fn calls_without_a_command_and_the_submission() {
         (run.steps[1].reply.is_none(), run.steps[1].number),
         (true, 2)
     );
-    assert_eq!(
-        run.steps[2].outcome,
-        Some(RecordedOutcome::Malformed(Some("no-command".into())))
-    );
+    assert_eq!(run.steps[2].outcome, Some(malformed("no-command")));
     assert_eq!(
         shown(&run.steps[3]),
         text(&[("c", "two", ""), ("d", "", "action was not executed")])
@@ -314,7 +315,7 @@ fn trajectories_of_mini_swe_agent() {
         output.extra,
         *json!({"exception_type": "T"}).as_object().unwrap()
     );
-    assert_eq!(run.steps[1].outcome, Some(RecordedOutcome::Malformed(None)));
+    assert_eq!(run.steps[1].outcome, Some(malformed("")));
     assert_eq!(reply(1).message.tool_calls[0].arguments, "{nonsense");
     assert_eq!(reply(2).finish_reason, "length");
     assert_eq!(
@@ -322,6 +323,7 @@ fn trajectories_of_mini_swe_agent() {
         "{\"command\":\"c\"}"
     );
     assert_eq!(reply(3).message.text(), "hello");
+    assert_eq!(reply(4).finish_reason, "stop");
     assert_eq!(run.steps[3].outputs[0].1.output, "/");
     assert_eq!(run.steps[4].outputs[0].0.command, "echo");
     assert!(run.steps[5].outputs.is_empty());
@@ -348,7 +350,7 @@ fn what_is_damaged_is_left_out_and_named() {
     middle[900] = b'\n';
     std::fs::write(place("middle.events.jsonl"), middle).unwrap();
     // A trajectory that was cut off, and files of other kinds.
-    let whole = fold(&records).into_trajectory().to_string();
+    let whole = mswea_run::fold(&records).into_trajectory().to_string();
     let whole = whole.replace("\"torn\"", "\"another\"");
     std::fs::write(place("cut.traj.json"), &whole[..whole.len() / 2]).unwrap();
     std::fs::write(place("other.traj.json"), "{\"messages\": 7}").unwrap();
@@ -367,7 +369,7 @@ fn what_is_damaged_is_left_out_and_named() {
         ("torn.events.jsonl", "is torn"),
         ("middle.events.jsonl", "line"),
         ("cut.traj.json", "damaged"),
-        ("other.traj.json", "a list of messages"),
+        ("other.traj.json", "no list `messages`"),
         ("none.traj.json", "messages"),
         ("empty.events.jsonl", "no query"),
         ("wrong.traj.json", "message 0"),
@@ -413,7 +415,7 @@ fn nothing_is_an_error_that_says_what_was_looked_for() {
 fn half_a_character_does_not_cost_a_trajectory() {
     let folder = tempfile::tempdir().unwrap();
     let records = journal(&folder.path().join("a.events.jsonl"), "a", 3);
-    let mut value = fold(&records).into_trajectory();
+    let mut value = mswea_run::fold(&records).into_trajectory();
     value["messages"][1]["content"] = "LONE C:\\ud800 😀".into();
     let text = value.to_string().replace("LONE", "\\udcff");
     let file = folder.path().join("b.traj.json");
@@ -459,4 +461,20 @@ fn links_in_circles_and_files_named_twice() {
     std::os::unix::fs::symlink(folder.path(), folder.path().join("loop")).unwrap();
     let recorded = RecordedRuns::load(&[folder.path().to_path_buf(), path]).unwrap();
     assert_eq!(recorded.runs.len(), 1);
+}
+
+#[test]
+fn journals_and_trajectories_by_name() {
+    for (name, form) in [
+        ("events.jsonl", Some(true)),
+        ("a.events.jsonl", Some(true)),
+        ("a.events.jsonl.12", Some(true)),
+        ("a.traj.json", Some(false)),
+        ("preds.json", None),
+        ("a.jsonl", None),
+        ("aevents.jsonl", None),
+        ("a.events.jsonl.bak", None),
+    ] {
+        assert_eq!(is_journal(name), form, "{name}");
+    }
 }

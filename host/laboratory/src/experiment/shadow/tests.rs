@@ -14,15 +14,14 @@ use mswea_core::{
 };
 use mswea_record::journal::MemoryJournal;
 use mswea_run::history::Chain;
-pub(super) use processors::{Model, history};
 
-pub(super) struct Run {
+struct Run {
     journal: Arc<MemoryJournal>,
     steps: Arc<Steps>,
 }
 
 impl Run {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         let journal = Arc::new(MemoryJournal::new());
         Self {
             steps: Steps::over(journal.clone()),
@@ -30,7 +29,7 @@ impl Run {
         }
     }
 
-    pub(super) async fn shadow(
+    async fn shadow(
         &self,
         maker: Arc<dyn Maker>,
         kind: RoleKind,
@@ -58,22 +57,22 @@ impl Run {
     }
 }
 
-pub(super) fn parser_of(made: ConfiguredRole) -> Box<dyn Parser> {
+fn parser_of(made: ConfiguredRole) -> Box<dyn Parser> {
     match made {
         ConfiguredRole::Parser(parser) => parser,
         _ => unreachable!("it is made as one"),
     }
 }
 
-pub(super) fn processor_of(made: ConfiguredRole) -> Box<dyn Processor> {
+fn processor_of(made: ConfiguredRole) -> Box<dyn Processor> {
     match made {
         ConfiguredRole::Processor(processor) => processor,
         _ => unreachable!("it is made as one"),
     }
 }
 
-pub(super) const PARSER: RoleKind = RoleKind::ActionParser;
-pub(super) const LONG: Duration = Duration::from_secs(20);
+const PARSER: RoleKind = RoleKind::ActionParser;
+const LONG: Duration = Duration::from_secs(20);
 
 /// A candidate whose answer is chosen by the command; it sees the commands `0`, `1`, ...
 fn moody() -> Arc<dyn Maker> {
@@ -97,7 +96,7 @@ fn moody() -> Arc<dyn Maker> {
 
 /// Calls the real parser with these commands, with the candidate beside it.
 async fn parse(run: &Run, shadow: &Shadow, commands: &[&str]) -> Duration {
-    let mut parser = shadow.parser(parser_of(testing::plain_parser()));
+    let mut parser = shadow.over(cast()).parser;
     assert_eq!((parser.name(), parser.tools().len()), ("fake", 0));
     let started = Instant::now();
     for (step, command) in commands.iter().enumerate() {
@@ -140,7 +139,7 @@ async fn whatever_the_candidate_does_the_run_goes_on() {
         ]
     );
     assert!(found.cases[0].new.to_string().contains("a candidate may"));
-    assert_eq!(found.old.latency.calls(), 7);
+    assert_eq!(found.old.latency.calls, 7);
     // The journal leads to the same report.
     let again = Comparison::from_journal(&run.journal.records(), "this run");
     assert_eq!(again, std::slice::from_ref(&found));
@@ -266,22 +265,17 @@ async fn the_end_waits_for_nobody_longer_than_it_says() {
     let shadow = run.shadow(hangs, PARSER, ShadowSettings::default()).await;
     let started = Instant::now();
     parse(&run, &shadow, &["a", "b", "c"]).await;
-    let shadows = vec![
-        shadow,
-        run.shadow(moody(), PARSER, ShadowSettings::default()).await,
-    ];
-    let found = Shadow::finish_all(shadows, Duration::from_millis(80)).await;
+    let found = shadow.finish(Duration::from_millis(80)).await;
     let took = started.elapsed();
     assert!(
         took >= Duration::from_millis(80) && took < Duration::from_secs(5),
         "{took:?}"
     );
-    assert_eq!(found[0].counts.compared(), 0);
+    assert_eq!(found.counts.compared(), 0);
     assert_eq!(
-        found[0].not_compared["the candidate was not done when the run was over"],
+        found.not_compared["the candidate was not done when the run was over"],
         3
     );
-    assert_eq!(found[1].steps, 0);
     // Later answers of the shadow are not recorded.
     let before = run.journal.records().len();
     release.send(()).unwrap();
@@ -338,7 +332,7 @@ async fn formatters_and_policies_are_followed() {
             .unwrap();
         assert_eq!(messages[0].text(), "x");
     }
-    let found = Shadow::finish_all(vec![formats, judges], LONG).await;
+    let found = [formats.finish(LONG).await, judges.finish(LONG).await];
     assert_eq!(found[0].counts.of(Degree::Different), 2);
     let places: Vec<(u32, Option<u32>)> = found[1]
         .cases
@@ -433,8 +427,7 @@ async fn other_tools_are_pointed_out() {
     let run = Run::new();
     let bash = maker("bash", || testing::parser_with_tool("bash"));
     let shadow = run.shadow(bash, PARSER, ShadowSettings::default()).await;
-    let parser = shadow.parser(parser_of(testing::plain_parser()));
-    assert_eq!(parser.tools(), []);
+    assert_eq!(shadow.over(cast()).parser.tools(), []);
     let found = shadow.finish(LONG).await;
     assert!(
         found.warnings[0].contains("`bash` would offer other tools (`bash` instead of none)"),

@@ -3,9 +3,7 @@
 use super::*;
 
 /// The last `count` messages, without separating a call from its result.
-pub(in crate::experiment) fn last(
-    count: usize,
-) -> impl Fn() -> ConfiguredRole + Send + Sync + 'static {
+pub(super) fn last(count: usize) -> impl Fn() -> ConfiguredRole + Send + Sync + 'static {
     move || {
         testing::processor(move |input| {
             let keep = input.len().saturating_sub(count) & !1;

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Answers questions, and counts them.
-pub(in crate::experiment) struct Model(pub(in crate::experiment) u32);
+struct Model(u32);
 
 #[async_trait::async_trait]
 impl Asker for Model {
@@ -13,7 +13,7 @@ impl Asker for Model {
     }
 }
 
-pub(in crate::experiment) fn history(steps: usize) -> Vec<Message> {
+fn history(steps: usize) -> Vec<Message> {
     let mut list = vec![Message::new("system", "s"), Message::new("user", "u")];
     for step in 0..steps {
         let id = step.to_string();
@@ -42,8 +42,15 @@ async fn views(run: &Run, processor: Box<dyn Processor>, steps: usize) -> (Vec<V
     (views, model.0)
 }
 
-pub(in crate::experiment) fn last(count: usize) -> ConfiguredRole {
+fn last(count: usize) -> ConfiguredRole {
     testing::processor(move |input| Ok(input[input.len().saturating_sub(count)..].to_vec()))
+}
+
+/// A run's processor with a shadow.
+fn beside(shadow: &Shadow, real: Box<dyn Processor>) -> Box<dyn Processor> {
+    let mut with = cast();
+    with.processors.push(real);
+    shadow.over(with).processors.remove(0)
 }
 
 #[tokio::test]
@@ -64,9 +71,7 @@ async fn processors_are_followed_by_changes() {
     let shadow = run
         .shadow(candidate, RoleKind::HistoryProcessor, settings)
         .await;
-    let mut with = cast();
-    with.processors.push(real());
-    let processor = shadow.over(with).processors.remove(0);
+    let processor = beside(&shadow, real());
     let (views, _) = views(&run, processor, 7).await;
     assert_eq!(views, alone, "the run's own views");
     let found = shadow.finish(LONG).await;
@@ -144,7 +149,7 @@ async fn a_candidate_that_un_pairs_or_asks() {
     let shadow = run
         .shadow(maker("asks", asks), RoleKind::HistoryProcessor, settings)
         .await;
-    let (_, asked) = views(&run, shadow.processor(processor_of(asks())), 3).await;
+    let (_, asked) = views(&run, beside(&shadow, processor_of(asks())), 3).await;
     assert_eq!(
         asked, 4,
         "the real one's questions are sent, the candidate's are not"
@@ -155,7 +160,7 @@ async fn a_candidate_that_un_pairs_or_asks() {
     assert_eq!(found.not_compared[why], 4);
     assert_eq!(
         found.brief(),
-        "shadow `asks` beside `fake` (history-processor): nothing was compared: it asked the model in all 4 steps, and a shadow's questions are not sent"
+        "shadow `asks` beside `fake` (history-processor): nothing was compared: the candidate asked the model, and a shadow's questions are not sent (4 times)"
     );
 }
 
@@ -173,7 +178,7 @@ async fn changes_that_found_no_room_are_not_lost() {
         })
     });
     let shadow = run.shadow(slow, RoleKind::HistoryProcessor, settings).await;
-    let processor = shadow.processor(processor_of(last(4)));
+    let processor = beside(&shadow, processor_of(last(4)));
     let mut chain = Chain::new(vec![processor]);
     let all = Change::all(history(40)).messages;
     for step in 0..=40 {

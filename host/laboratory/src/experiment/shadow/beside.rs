@@ -3,61 +3,66 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_trait::async_trait;
+use tokio::sync::mpsc;
 
-use super::ShadowState;
-use super::queue::{Applied, ShadowJob, ShadowTask};
+use super::worker::ShadowJob;
+use super::{GIVEN_UP, ShadowState};
+use crate::experiment::answer::RoleAnswer;
+use crate::experiment::instance::{Follower, RoleInput};
 use mswea_core::{
     Action, Asker, Change, Formatter, Message, Outcome, Output, Parser, PluginFault, Policy,
     Processor, Reply, Tool, Verdict, ViewChange,
 };
 
-/// How many changes may wait because the queue is full. With more the candidate is given up, so
-/// that the history is not held twice.
-const CHANGES: usize = 256;
-
 /// A plugin with a shadow.
 pub(super) struct Shadowed<R> {
     real: R,
     shared: Arc<ShadowState>,
-    /// Changes for which the queue had no room: the next ones depend on them.
-    pending: Vec<Applied>,
     /// The step of the last action, and how many actions it had so far.
     action: (u32, u32),
 }
 
 impl<R> Shadowed<R> {
-    pub(super) fn new(real: R, shared: Arc<ShadowState>) -> Self {
+    pub(super) fn new(real: R, shared: &Arc<ShadowState>) -> Self {
         Self {
             real,
-            shared,
-            pending: Vec::new(),
+            shared: shared.clone(),
             action: (0, 0),
         }
     }
 
-    /// Whether the input is to be copied; counts it otherwise.
-    fn wanted(&self) -> bool {
-        let shared = &self.shared;
-        shared.inputs.fetch_add(1, Ordering::Relaxed);
-        let missed = if shared.given_up.load(Ordering::Relaxed) {
-            &shared.too_late
-        } else if shared.queue.has_room() {
-            return true;
-        } else {
-            &shared.overflowed
-        };
-        missed.fetch_add(1, Ordering::Relaxed);
-        false
+    fn step(&self) -> u32 {
+        self.shared.steps.step.load(Ordering::Relaxed)
     }
 
-    fn put(&self, took: Duration, task: ShadowTask) {
-        self.shared.queue.put(ShadowJob {
-            step: self.shared.steps.current(),
-            took,
-            task,
+    /// Passes on a copy of an input and its answer, if there is room for it; counts it otherwise.
+    fn pass(
+        &self,
+        since: Instant,
+        index: Option<u32>,
+        copy: impl FnOnce() -> (RoleInput, RoleAnswer),
+    ) {
+        let took = since.elapsed();
+        let shared = &self.shared;
+        let mut missed = crate::experiment::lock(&shared.missed);
+        missed.steps += 1;
+        if shared.given_up.load(Ordering::Relaxed) {
+            missed.skip(GIVEN_UP);
+            return;
+        }
+        let queue = crate::experiment::lock(&shared.queue);
+        let Some(Ok(room)) = queue.as_ref().map(mpsc::Sender::try_reserve) else {
+            missed.skip("the candidate's queue was full");
+            return;
+        };
+        let (input, real) = copy();
+        room.send(ShadowJob {
+            place: (self.step(), index),
+            input,
+            real: (real, took),
         });
     }
 }
@@ -75,8 +80,7 @@ impl Parser for Shadowed<Box<dyn Parser>> {
     async fn parse(&mut self, reply: &Reply) -> Result<Outcome, PluginFault> {
         let started = Instant::now();
         let result = self.real.parse(reply).await;
-        let took = started.elapsed();
-        if self.wanted() {
+        self.pass(started, None, || {
             // The parts that no plugin gets can be larger than all others.
             let reply = Reply {
                 message: reply.message.light(),
@@ -86,8 +90,8 @@ impl Parser for Shadowed<Box<dyn Parser>> {
                 response: None,
                 extra: reply.extra.clone(),
             };
-            self.put(took, ShadowTask::Parse(Box::new(reply), result.clone()));
-        }
+            (RoleInput::Parse(Box::new(reply)), result.clone().into())
+        });
         result
     }
 }
@@ -105,11 +109,10 @@ impl Formatter for Shadowed<Box<dyn Formatter>> {
     ) -> Result<Vec<Message>, PluginFault> {
         let started = Instant::now();
         let result = self.real.format(actions, outputs).await;
-        let took = started.elapsed();
-        if self.wanted() {
-            let task = ShadowTask::Format(actions.to_vec(), outputs.to_vec(), result.clone());
-            self.put(took, task);
-        }
+        self.pass(started, None, || {
+            let input = RoleInput::Format(actions.to_vec(), outputs.to_vec());
+            (input, result.clone().into())
+        });
         result
     }
 }
@@ -123,35 +126,38 @@ impl Policy for Shadowed<Box<dyn Policy>> {
     async fn judge(&mut self, action: &Action) -> Result<Verdict, PluginFault> {
         let started = Instant::now();
         let result = self.real.judge(action).await;
-        let took = started.elapsed();
-        let step = self.shared.steps.current();
+        let step = self.step();
         let index = match self.action {
             (same, count) if same == step => count,
             _ => 0,
         };
         self.action = (step, index + 1);
-        if self.wanted() {
-            self.put(
-                took,
-                ShadowTask::Judge(index, action.clone(), result.clone()),
-            );
-        }
+        self.pass(started, Some(index), || {
+            (RoleInput::Judge(action.clone()), result.clone().into())
+        });
         result
     }
 }
 
+/// A processor with a shadow. It is in a chain of its own as well, as the candidate is, because the
+/// views are compared that the rules of the chain lead to.
+pub(super) struct ShadowedProcessor {
+    pub name: String,
+    pub beside: Shadowed<Follower>,
+}
+
 #[async_trait]
-impl Processor for Shadowed<Box<dyn Processor>> {
+impl Processor for ShadowedProcessor {
     fn name(&self) -> &str {
-        self.real.name()
+        &self.name
     }
 
     fn needs_all(&self) -> bool {
-        self.real.needs_all()
+        self.beside.real.input.is_empty()
     }
 
     fn discard(&mut self) {
-        self.real.discard();
+        self.beside.real.forget();
     }
 
     async fn apply(
@@ -159,28 +165,20 @@ impl Processor for Shadowed<Box<dyn Processor>> {
         change: Change,
         asker: &mut dyn Asker,
     ) -> Result<ViewChange, PluginFault> {
-        if self.shared.given_up.load(Ordering::Relaxed) {
-            self.pending = Vec::new();
-            self.wanted();
-            return self.real.apply(change, asker).await;
-        }
-        let copy = change.clone();
+        // As a plugin gets them.
+        let messages = change.messages.into_iter().map(Message::lightened);
+        let change = Change {
+            messages: messages.collect(),
+            ..change
+        };
         let started = Instant::now();
-        let result = self.real.apply(change, asker).await;
-        let took = started.elapsed();
-        self.pending.push(Applied {
-            change: copy,
-            real: result.clone(),
-            took,
+        let result = self.beside.real.follow(change, asker).await;
+        let real = &self.beside.real;
+        self.beside.pass(started, None, || {
+            let view = result.clone().map(|_| real.view.clone());
+            (RoleInput::View(real.input.clone()), view.into())
         });
-        if self.wanted() {
-            let pending = std::mem::take(&mut self.pending);
-            self.put(took, ShadowTask::Process(pending));
-        } else if self.pending.len() > CHANGES {
-            self.pending = Vec::new();
-            self.shared.give_up("it was too slow to follow the history");
-        }
-        result
+        result.map(ViewChange::from)
     }
 }
 
