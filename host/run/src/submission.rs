@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use mswea_core::{Output, PROGRAM_ANSWER, SUBMISSION};
-use mswea_template::splitlines;
+use mswea_python::splitlines;
 
 /// The first line of an output that submits.
 pub const MARK: &str = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
