@@ -15,9 +15,8 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use mswea_host::plugin::{Cache, Loader, PluginLimits, Recipe, WasmAdapter};
+use mswea_host::plugin::{Cache, Loader, PluginLimits, Recipe, WasmAdapter, templates};
 use mswea_host::roles::{Adapter as _, AdapterNext, Change, Object, Tool};
-use mswea_host::template::Templates;
 use serde_json::{Value, json};
 use shared::story::messages;
 use shared::{Samples, Table, agent};
@@ -119,7 +118,7 @@ async fn encode(table: &mut Table, name: &str, limited: bool, recipe: &Recipe) {
 
 fn render(table: &mut Table) {
     let config = agent::config("http://127.0.0.1:1/v1", std::path::Path::new("."), 1, false);
-    let templates = Templates::new();
+    let templates = templates(None);
     let vars = json!({
         "task": "Fix the failing test.", "cwd": "/work", "shell": "bash", "timeout": 30,
         "system": "Linux", "release": "6.1", "version": "1", "machine": "x86_64",

@@ -4,6 +4,7 @@
 //! [`run`] (the loop) → [`roles`] (traits) ← [`plugin`], [`provider`], [`executor`]. See
 //! `ARCHITECTURE.md`.
 
+mod allocator;
 pub mod cli;
 
 pub use mswea_batch as batch;

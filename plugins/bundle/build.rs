@@ -18,6 +18,9 @@ use sha2::{Digest as _, Sha256};
 const TARGET: &str = "wasm32-wasip2";
 const FOLDERS: [&str; 5] = ["models", "parsers", "formatters", "history", "policies"];
 
+/// What renders templates: a component of the host that is no plugin.
+const TEMPLATES: &str = "template";
+
 /// The plugins that most runs have in every step; they are built for speed.
 const FAST: [&str; 4] = ["openai", "toolcall", "jinja", "last_n_observations"];
 
@@ -101,6 +104,12 @@ fn find_plugins(root: &Path) -> Result<Vec<Plugin>> {
             });
         }
     }
+    plugins.push(Plugin {
+        folder: TEMPLATES,
+        name: "template_engine".to_owned(),
+        package: "mswea-template-engine".to_owned(),
+        variants: Vec::new(),
+    });
     for name in FAST {
         if !plugins.iter().any(|plugin| plugin.name == name) {
             return Err(format!(
@@ -112,6 +121,8 @@ fn find_plugins(root: &Path) -> Result<Vec<Plugin>> {
     // The root manifest holds the guests' profiles.
     for input in [
         "plugins/wire",
+        "host/template/engine",
+        "host/python",
         "host/expression",
         "sdk/rust/src",
         "sdk/rust/Cargo.toml",
@@ -186,6 +197,7 @@ fn embed(out: &Path, target: &Path, plugins: &[Plugin], built: &[PathBuf]) -> Re
         "/// The first-party plugins, by folder and name.\npub static BUILTIN: &[Builtin] = &[\n",
     );
     let mut packs = String::new();
+    let mut engine = String::new();
     for (index, (plugin, path)) in plugins.iter().zip(built).enumerate() {
         let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let file = format!("{}.wasm", plugin.name);
@@ -213,11 +225,18 @@ fn embed(out: &Path, target: &Path, plugins: &[Plugin], built: &[PathBuf]) -> Re
             plugin.folder,
             bytes.len(),
         );
-        writeln!(
-            code,
-            "    Builtin {{ name: {:?}, {shared}, variant: None }},",
+        let builtin = format!(
+            "Builtin {{ name: {:?}, {shared}, variant: None }}",
             plugin.name
-        )?;
+        );
+        if plugin.folder == TEMPLATES {
+            write!(
+                engine,
+                "/// The component that renders templates.\npub static TEMPLATE_ENGINE: Builtin = {builtin};\n"
+            )?;
+            continue;
+        }
+        writeln!(code, "    {builtin},")?;
         for variant in &plugin.variants {
             writeln!(
                 code,
@@ -230,6 +249,7 @@ fn embed(out: &Path, target: &Path, plugins: &[Plugin], built: &[PathBuf]) -> Re
         }
     }
     code.push_str("];\n");
+    code.push_str(&engine);
     code.push_str(&packs);
     fs::write(out.join("bundle.rs"), code)?;
     Ok(())

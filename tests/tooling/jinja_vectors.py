@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the results of the real Jinja2 for many templates, for the tests of `host/template/src`.
+"""Writes the results of the real Jinja2 for many templates, for the tests of `host/template/tests`.
 
     python3 -m venv /tmp/v && /tmp/v/bin/pip install jinja2
-    /tmp/v/bin/python tests/tooling/jinja_vectors.py > host/template/src/vectors.json
+    /tmp/v/bin/python tests/tooling/jinja_vectors.py > host/template/tests/vectors.json
 
 Each vector has `template`, `vars`, and either `expected` or `error: true`.
 """

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use mswea_config::{Config, Layers};
 use mswea_core::{End, Front, Nobody, StopSource};
 use mswea_executor::aside;
+use mswea_python::{Escapes, push_json_str};
 use mswea_record::journal::glance;
 use mswea_session::{Done, Earlier, RunOutcome, Runtime, SetupError};
-use mswea_template::python::{Escapes, push_json_str};
 
 use crate::folder::{journal_name, trajectory_name};
 use crate::job::BatchJob;

@@ -265,7 +265,7 @@ mod tests {
     use serde_json::json;
 
     fn instance(templates: &FieldTemplates, row: Value) -> Result<BatchInstance, String> {
-        let engine = Templates::new();
+        let engine = mswea_plugin_host::templates(None);
         let Value::Object(row) = row else {
             panic!("a row is an object")
         };
@@ -433,7 +433,7 @@ mod tests {
             let error = instance(templates, row.clone()).unwrap_err();
             assert!(error.contains(reason), "{row}: {error}");
         }
-        let engine = Templates::new();
+        let engine = mswea_plugin_host::templates(None);
         let row = |id: &str| [("id".to_owned(), id.into())].into_iter().collect();
         let error = plain.named(vec![row("a"), row("b"), row("a")], &engine);
         let error = error.unwrap_err().to_string();

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use mswea_template::python::PythonJson;
+use mswea_python::PythonJson;
 use serde::Serialize as _;
 use serde_json::{Map, Value, json};
 

@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_rendered_text_is_rendered_to_itself() {
-        let engine = mswea_template::Templates::new();
+        let engine = mswea_plugin_host::templates(None);
         for text in ["echo a", "echo '{{ x }}' \"q\" \\n \n {% raw %} {# c #}"] {
             let rendered = engine.render(&verbatim(text), &mswea_core::Object::new());
             assert_eq!(rendered.unwrap(), text);

@@ -13,7 +13,7 @@ use super::error::{ConfigProblem, ProblemKind, Snippet};
 use super::node::{Content, Entry, Node};
 use super::origin::Origin;
 use super::yaml::{self, Fault, Located, Mark, Yaml};
-use mswea_template::python::float_repr;
+use mswea_python::float_repr;
 
 /// Reads a YAML document; the texts are warnings.
 pub(super) fn parse(path: &str, source: &str) -> Result<(Node, Vec<String>), ConfigProblem> {

@@ -100,7 +100,8 @@ pub fn ship(output: &Path, files: &[PathBuf]) -> anyhow::Result<u64> {
         others.push(compiled(&name, &super::digest(&bytes), &bytes)?);
     }
     // A variant has the code of its base plugin.
-    for builtin in all().iter().filter(|builtin| builtin.variant.is_none()) {
+    let all = all().iter().chain([&mswea_plugins::TEMPLATE_ENGINE]);
+    for builtin in all.filter(|builtin| builtin.variant.is_none()) {
         if builtin.name != base.name {
             others.push(compiled(builtin.name, builtin.sha256, &builtin.wasm())?);
         }

@@ -35,6 +35,7 @@ mod schema;
 mod shortage;
 mod started;
 mod store;
+mod template;
 
 pub use adapter::WasmAdapter;
 pub use cache::{
@@ -56,3 +57,4 @@ pub use plugin::Plugin;
 pub use policy::WasmPolicy;
 pub use processor::WasmProcessor;
 pub use store::Renderer;
+pub use template::{bounded_templates, templates};

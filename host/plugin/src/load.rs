@@ -25,6 +25,7 @@ use super::plugin::Plugin;
 use super::recognise::{check_bytes, check_imports, exports, kinds, mismatch, uncompiled};
 use super::schema::Schema;
 use super::started::{InstanceParts, StartFailure, Started};
+use super::template::template_code;
 
 /// Compiling that takes longer is reported to the user.
 const SLOW: Duration = Duration::from_millis(300);
@@ -74,7 +75,7 @@ impl Loader {
         }
     }
 
-    /// Begins to load the code of these plugins beside the caller, if this binary has it. What the
+    /// Begins to load the code of these plugins, and that which renders templates, beside the caller, if this binary has it. What the
     /// names mean is decided later, by [`Self::find`]: other names are ignored here.
     ///
     /// # Panics
@@ -83,6 +84,7 @@ impl Loader {
         if !builtin::is_shipped() {
             return;
         }
+        tokio::task::spawn_blocking(|| template_code(None).map(drop));
         let mut queue = VecDeque::new();
         for builtin in names.into_iter().filter_map(builtin::find) {
             let is_known = |plugin: &Arc<Plugin>| plugin.digest == builtin.sha256;

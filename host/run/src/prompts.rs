@@ -132,10 +132,10 @@ impl Prompts {
     }
 }
 
-/// The end of a run whose template can't be rendered: a fault of the config, unless the machine has no thread left for it.
+/// The end of a run whose template can't be rendered: a fault of the config, unless the machine has no memory left for it.
 pub(crate) fn template_failed(error: impl std::fmt::Display) -> End {
     let message = error.to_string();
-    match message.contains(mswea_template::NO_THREAD) {
+    match message.contains(mswea_template::NO_ENGINE) {
         true => End::Environment { message },
         false => End::Template { message },
     }

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use mswea_core::{MARK, Output, PROGRAM_ANSWER, SUBMISSION};
-use mswea_template::splitlines;
+use mswea_python::splitlines;
 
 /// The submission of an output, if it submits: the text that a tool has submitted, as the executor
 /// reports it; or, if the return code is 0 and the first line is [`MARK`] (leading blank lines and

@@ -29,7 +29,6 @@ use mswea_core::{
     Progress, Question, Reply, Stop, StopSource, Tool, ToolCall, Usage, Verdict,
 };
 use mswea_record::journal::MemoryJournal;
-use mswea_template::Templates;
 
 use fakes::{Asking, Broken, Calls, Echo, Guard, OneDollar, Plain, Script, Silent};
 
@@ -92,7 +91,7 @@ fn settings(limits: RunLimits) -> RunSettings {
 
 fn parts(replies: &[String], ran: Arc<Mutex<Vec<String>>>, stop: Option<StopSource>) -> Parts {
     let variables = Arc::new(Variables::new(
-        Arc::new(Templates::new()),
+        Arc::new(mswea_plugin_host::templates(None)),
         Object::new(),
         Value::clone,
     ));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use mswea_core::Object;
 use mswea_record::Account;
-use mswea_template::{StartedRendering, TemplateError, Templates, Vars};
+use mswea_template::{TemplateError, Templates, Vars};
 
 /// Makes a copy without values that look like secrets, by their names or their form.
 pub type Redact = fn(&Value) -> Value;
@@ -175,16 +175,11 @@ impl Variables {
         is_guest: bool,
     ) -> Result<String, TemplateError> {
         // the lock is not held during the rendering
-        let started = self
+        let rendering = self
             .templates
-            .start(template, self.read().vars(over, is_guest));
-        match started {
-            StartedRendering::Done(done) => done,
-            StartedRendering::Heavy(heavy) => heavy
-                .run()
-                .await
-                .map_err(|failed| failed.describe(self.read().vars(over, is_guest))),
-        }
+            .start(template, self.read().vars(over, is_guest))?;
+        let rendered = rendering.run().await;
+        rendered.map_err(|failed| failed.describe(self.read().vars(over, is_guest)))
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Known> {
@@ -209,8 +204,12 @@ mod tests {
     #[tokio::test]
     async fn variables_of_the_process_hide_nothing_and_are_not_for_guests() {
         let base = object(&json!({"task": "run's"}));
-        let variables = Variables::new(Arc::new(Templates::new()), base, Value::clone)
-            .over(object(&json!({"task": "x", "system": "x", "MINE": "mine"})));
+        let variables = Variables::new(
+            Arc::new(mswea_plugin_host::templates(None)),
+            base,
+            Value::clone,
+        )
+        .over(object(&json!({"task": "x", "system": "x", "MINE": "mine"})));
         variables.add(object(&json!({"system": "Linux", "task": "y"})));
         let none = Object::new();
         let template = "{{ task }} {{ system }}";
@@ -235,7 +234,7 @@ mod tests {
             value
         }
         let base = object(&json!({"task": "t", "env": {"TOKEN": "1", "PAGER": "cat"}}));
-        let templates = Arc::new(Templates::new());
+        let templates = Arc::new(mswea_plugin_host::templates(None));
         let variables = Variables::new(templates, Object::new(), redact);
         variables.add(base);
         let none = Object::new();

@@ -82,9 +82,9 @@ impl Runtime {
     pub fn new(cache: Option<Cache>) -> Self {
         mswea_executor::reserve_low_descriptors();
         Self {
+            templates: Arc::new(mswea_plugin_host::templates(cache.clone())),
             loader: Loader::new(cache),
             http: Http::new(mswea_provider::process_environment()),
-            templates: Arc::new(Templates::new()),
             global: GlobalLimits::of_variables(secrecy::var)
                 .map(|limits| Arc::new(GlobalAccount::new(limits))),
             writers: Writers::new(),

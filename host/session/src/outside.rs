@@ -6,9 +6,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use mswea_core::Object;
-use mswea_plugin_host::{Plugin, PluginLimits, Renderer, WasmMaker};
+use mswea_plugin_host::{Cache, Plugin, PluginLimits, Renderer, WasmMaker, templates};
 use mswea_run::Variables;
-use mswea_template::Templates;
 
 /// Renders templates with the variables of an example run.
 struct OutsideRenderer(Variables);
@@ -43,7 +42,7 @@ pub fn renderer() -> Arc<dyn Renderer> {
     });
     let base = base.as_object().cloned().unwrap_or_default();
     Arc::new(OutsideRenderer(Variables::new(
-        Arc::new(Templates::new()),
+        Arc::new(templates(Cache::of_user())),
         base,
         mswea_config::redacted,
     )))

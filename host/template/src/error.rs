@@ -1,14 +1,11 @@
 //! Errors in a template, for its author: the position, the line with a caret, and a suggestion.
 
-use std::error::Error as _;
 use std::fmt;
 use std::ops::Range;
 
-use minijinja::{Error, ErrorKind};
 use serde_json::Value;
 
 use super::Vars;
-use super::meter::Bound;
 
 /// A source line is shown up to this many characters.
 const MAX_SHOWN: usize = 100;
@@ -23,7 +20,7 @@ const BOUND_HINT: &str =
 const MAX_NAMES: usize = 12;
 
 /// The beginning of the message of an error that is no fault of a template.
-pub const NO_THREAD: &str = "the thread that renders it can't be started";
+pub const NO_ENGINE: &str = "the component that renders it can't be started";
 
 /// A template that does not compile or render.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,73 +62,104 @@ impl TemplateError {
         }
     }
 
-    pub(super) fn no_thread(error: &std::io::Error) -> Self {
+    fn plain(message: String, hint: Option<&str>) -> Self {
         Self {
             name: "template".to_owned(),
             line: None,
             column: None,
-            message: format!("{NO_THREAD}: {error}"),
+            message,
             snippet: None,
-            hint: Some(
-                "a command may have started too many processes; or raise the limits on processes and memory (`ulimit -u`, `ulimit -v`)".into(),
-            ),
+            hint: hint.map(Into::into),
             is_syntax: false,
         }
     }
+}
 
-    pub(super) fn unknown_name(kind: &str, source: &str, range: Range<usize>) -> Self {
-        let (line, column) = place(source, range.start);
+/// Why a template can't be compiled or rendered, as its engine says it.
+#[derive(Clone, Debug, Default)]
+pub struct TemplateFault {
+    /// The mistake.
+    pub message: String,
+    /// The expression that is undefined.
+    pub undefined: Option<String>,
+    /// The remedy.
+    pub hint: Option<String>,
+    /// Line, from 1.
+    pub line: Option<u32>,
+    /// The bytes of the source, with `\n` as line ends.
+    pub range: Option<(u32, u32)>,
+    /// Whether the template is invalid, whatever its variables are.
+    pub is_syntax: bool,
+}
+
+/// Why an engine has not rendered a template.
+#[derive(Clone, Debug)]
+pub enum EngineFailure {
+    /// The template is at fault.
+    Fault(TemplateFault),
+    /// It exceeds a limit, which the text names.
+    Limit(String),
+    /// The engine can't be started.
+    NoEngine(String),
+}
+
+/// The failure of a rendering.
+#[derive(Debug)]
+pub struct Unrendered {
+    error: TemplateError,
+    /// The expression that is undefined, which only the variables give a hint for.
+    undefined: Option<String>,
+}
+
+impl Unrendered {
+    pub(super) fn new(failure: EngineFailure, template: String) -> Self {
+        let error = match failure {
+            EngineFailure::Fault(fault) => return Self::at_fault(fault, &template),
+            EngineFailure::Limit(reason) => {
+                TemplateError::plain(shortened(reason), Some(BOUND_HINT))
+            }
+            EngineFailure::NoEngine(reason) => {
+                TemplateError::plain(format!("{NO_ENGINE}: {reason}"), None)
+            }
+        };
         Self {
-            name: "template".to_owned(),
-            line: Some(line),
-            column: Some(column),
-            message: format!("there is no {kind} `{}`", &source[range.clone()]),
-            snippet: snippet(source, line, Some(column), Some(range)).map(Into::into),
-            hint: None,
-            is_syntax: true,
+            error,
+            undefined: None,
         }
     }
 
-    /// Made from the engine's error or the exceeded bound; `vars` are the template's variables.
-    pub(super) fn new(
-        error: Option<&Error>,
-        bound: Option<Bound>,
-        source: &str,
-        vars: Option<Vars<'_>>,
-    ) -> Self {
-        let range = error.and_then(Error::range).filter(|range| {
-            range.start <= range.end
-                && range.end <= source.len()
-                && source.is_char_boundary(range.start)
-                && source.is_char_boundary(range.end)
+    fn at_fault(fault: TemplateFault, template: &str) -> Self {
+        // as the engine has read it
+        let source = template.replace("\r\n", "\n").replace('\r', "\n");
+        let range = fault.range.and_then(|(start, end)| {
+            let range = usize::try_from(start).ok()?..usize::try_from(end).ok()?;
+            source.get(range.clone()).map(|_| range)
         });
-        let place = range.as_ref().map(|range| place(source, range.start));
-        let line = place.map(|(line, _)| line).or(error.and_then(Error::line));
+        let place = range.as_ref().map(|range| place(&source, range.start));
+        let line = fault.line.and_then(|line| usize::try_from(line).ok());
+        let line = place.map(|(line, _)| line).or(line);
         let column = place.map(|(_, column)| column);
-        Self {
-            name: "template".to_owned(),
+        let error = TemplateError {
             line,
             column,
-            message: match bound {
-                Some(bound) => bound.message(),
-                None => shortened(error.map(message).unwrap_or_default()),
-            },
             snippet: line
-                .and_then(|line| snippet(source, line, column, range))
+                .and_then(|line| snippet(&source, line, column, range))
                 .map(Into::into),
-            hint: match bound {
-                Some(_) => Some(BOUND_HINT.into()),
-                None => error.and_then(|error| hint(error, vars)).map(Into::into),
-            },
-            is_syntax: matches!(
-                error.map(Error::kind),
-                Some(
-                    ErrorKind::SyntaxError
-                        | ErrorKind::BadEscape
-                        | ErrorKind::UnknownFilter
-                        | ErrorKind::UnknownTest
-                )
-            ),
+            is_syntax: fault.is_syntax,
+            ..TemplateError::plain(shortened(fault.message), fault.hint.as_deref())
+        };
+        Self {
+            error,
+            undefined: fault.undefined,
+        }
+    }
+
+    /// The error for the template's author; `vars` are its variables.
+    pub fn describe(self, vars: Vars<'_>) -> TemplateError {
+        let hint = self.undefined.and_then(|path| hint(&path, vars));
+        TemplateError {
+            hint: hint.map(Into::into).or(self.error.hint),
+            ..self.error
         }
     }
 }
@@ -166,26 +194,6 @@ fn place(source: &str, offset: usize) -> (usize, usize) {
         1 + before.matches('\n').count(),
         1 + before[start..].chars().count(),
     )
-}
-
-fn message(error: &Error) -> String {
-    let mut message = match (error.kind(), error.detail()) {
-        (ErrorKind::UndefinedError, Some(detail)) => detail.to_owned(),
-        (ErrorKind::UndefinedError, None) => "an undefined value is used".to_owned(),
-        (ErrorKind::WriteFailure, _) if error.source().is_some() => String::new(),
-        (ErrorKind::InvalidOperation, Some(detail)) => detail.to_owned(),
-        (kind, Some(detail)) => format!("{kind}: {detail}"),
-        (kind, None) => kind.to_string(),
-    };
-    let mut source = error.source();
-    while let Some(cause) = source {
-        if !message.is_empty() {
-            message.push_str(": ");
-        }
-        message.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    message
 }
 
 fn shortened(mut message: String) -> String {
@@ -249,27 +257,12 @@ fn snippet(
     Some(out)
 }
 
-fn hint(error: &Error, vars: Option<Vars<'_>>) -> Option<String> {
-    let detail = error.detail().unwrap_or_default();
-    match error.kind() {
-        ErrorKind::UnknownMethod if detail.contains("append") || detail.contains("update") => {
-            return Some(
-                "lists and maps can't be changed: `{% set x = x + [y] %}` makes a new one; what a loop \
-                 sets is gone after each turn, so write `{% set all = namespace(x=[]) %}` before a loop, and \
-                 `{% set all.x = all.x + [y] %}` in it"
-                    .to_owned(),
-            );
-        }
-        _ => {}
-    }
-    // the engine's detail ends with the expression of the undefined value
-    let end = detail.rfind("` is undefined")?;
-    let path = &detail[detail[..end].rfind('`')? + 1..end];
+/// Names that come near an undefined one, or all that there are.
+fn hint(path: &str, vars: Vars<'_>) -> Option<String> {
     let (parent, missing) = match path.rsplit_once('.') {
         Some((parent, missing)) => (Some(parent), missing),
         None => (None, path),
     };
-    let vars = vars?;
     let (names, whole): (Vec<&str>, _) = match parent {
         None => (vars.names().collect(), "the variables here are".to_owned()),
         Some(parent) => match lookup(&vars, parent)? {

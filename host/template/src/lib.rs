@@ -1,93 +1,33 @@
-//! The run's Jinja environment: prompts, observations, error feedback, and the templates that
-//! plugins render through the host.
+//! The run's Jinja templates: prompts, observations, error feedback, and the templates that plugins
+//! render through the host.
 //!
-//! It is minijinja, adapted to print what Jinja2 prints (`vectors.json` holds Jinja2's results) and
-//! strict about undefined variables. Templates have access to their variables only, and their
-//! steps, memory, time, nesting and output are limited (`guard.rs`, `meter.rs`). The callers choose
-//! the templates and the variables.
+//! They are rendered by a component (`engine/`), with limits of time, memory and output, because a template
+//! may be hostile. The plugin host runs it; nothing here depends on wasm. Templates have access to their variables only. The callers choose the templates and the
+//! variables.
 
-mod args;
-mod braces;
-mod checks;
-mod compiled;
 mod error;
-mod filters;
-mod format;
-mod functions;
-mod group;
-mod guard;
-mod memory;
-mod meter;
-mod methods;
-mod objects;
-mod operators;
-mod percent;
-mod printf;
-pub mod python;
-mod refusal;
 mod rendering;
-mod scan;
-mod sequences;
-mod slices;
-mod text_filters;
-mod threads;
-mod tojson;
-mod weight;
-mod wrap;
+mod wire;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
+use mswea_core::Object;
 use serde_json::Value as Json;
 
-use compiled::Compiled;
-use meter::RenderLimits;
-use mswea_core::Object;
-use rendering::Heavy;
-
-pub use error::{NO_THREAD, TemplateError};
-pub use python::splitlines;
-pub use rendering::StartedRendering;
-
-/// How deeply blocks, macros and includes may nest.
-const MAX_RECURSION: usize = 150;
-
-/// Bytes that one rendering may print.
-const MAX_OUTPUT: usize = 64 << 20;
+pub use error::{EngineFailure, NO_ENGINE, TemplateError, TemplateFault, Unrendered};
+pub use rendering::{Rendering, TemplateEngine};
 
 /// Bytes of one template's source.
-const MAX_SOURCE: usize = 256 << 10;
+pub const MAX_SOURCE: usize = 256 << 10;
 
-/// Compiled templates that are kept.
-const CACHED: usize = 128;
+/// Templates whose words are kept.
+const KNOWN: usize = 128;
 
-/// Longer templates may take seconds to compile, so this happens on a thread for which the caller
-/// can stop waiting.
-const LONG_SOURCE: usize = 8 << 10;
-
-/// Compiling recurses without a limit, for example for `----1`, so it is done on a stack of its
-/// own, with 1 KiB for each byte of the longest template; only the part that is used takes memory.
-const BIG_STACK: usize = 256 << 20;
-
-/// Renders templates and keeps their compiled forms. It is shared by `Arc`.
+/// Renders templates.
 pub struct Templates {
-    engine: Arc<TemplateEngine>,
-}
-
-/// The part that rendering threads share.
-struct TemplateEngine {
-    /// With the steps of [`RenderLimits::LIGHT`].
-    light: Environment<'static>,
-    /// With the steps of [`RenderLimits::FULL`].
-    full: Environment<'static>,
-    cache: Mutex<TemplateCache>,
-}
-
-#[derive(Default)]
-struct TemplateCache {
-    clock: u64,
-    entries: HashMap<Box<str>, (u64, Arc<Compiled>)>,
+    engine: Arc<dyn TemplateEngine>,
+    words: Mutex<HashMap<Box<str>, Arc<[Box<str>]>>>,
 }
 
 /// Variables in two layers; the upper one takes precedence.
@@ -100,12 +40,6 @@ pub struct Vars<'v> {
     over: &'v Object,
 }
 
-impl Default for Templates {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl std::fmt::Debug for Templates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Templates").finish_non_exhaustive()
@@ -113,15 +47,11 @@ impl std::fmt::Debug for Templates {
 }
 
 impl Templates {
-    /// An environment without compiled templates.
-    pub fn new() -> Self {
-        let mut full = environment();
-        full.set_fuel(Some(RenderLimits::FULL.fuel));
-        let mut light = full.clone();
-        light.set_fuel(Some(RenderLimits::LIGHT.fuel));
-        let cache = Mutex::default();
+    /// Renders with this engine.
+    pub fn new(engine: Arc<dyn TemplateEngine>) -> Self {
         Self {
-            engine: Arc::new(TemplateEngine { light, full, cache }),
+            engine,
+            words: Mutex::default(),
         }
     }
 
@@ -130,10 +60,18 @@ impl Templates {
     /// # Errors
     /// [`TemplateError`] if it has a syntax error, or uses a filter or test that does not exist.
     pub fn check(&self, name: &str, template: &str) -> Result<(), TemplateError> {
-        match self.engine.compiled(template) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.named(name)),
-        }
+        let none = Object::new();
+        let vars = Vars::new(&none, &none);
+        let checked = match self.start(template, vars) {
+            Ok(rendering) => Rendering {
+                vars: None,
+                ..rendering
+            }
+            .wait()
+            .map_err(|failed| failed.describe(vars)),
+            Err(error) => Err(error),
+        };
+        checked.map(drop).map_err(|error| error.named(name))
     }
 
     /// Renders a template; waits for one that takes long.
@@ -143,114 +81,49 @@ impl Templates {
     pub fn render(&self, template: &str, vars: &Object) -> Result<String, TemplateError> {
         let none = Object::new();
         let vars = Vars::new(vars, &none);
-        match self.start(template, vars) {
-            StartedRendering::Done(done) => done,
-            StartedRendering::Heavy(heavy) => heavy.wait().map_err(|failed| failed.describe(vars)),
-        }
+        let rendered = self.start(template, vars)?.wait();
+        rendered.map_err(|failed| failed.describe(vars))
     }
 
-    /// Renders a template in place if it stays within small limits. Otherwise it has to be rendered
-    /// again on a thread; that is possible because a rendering has no effects. Only variables that
-    /// the template names are copied.
-    pub fn start(&self, template: &str, vars: Vars<'_>) -> StartedRendering {
-        if template.len() > LONG_SOURCE && self.engine.known(template).is_none() {
-            let context = vars.context(&compiled::words(template));
-            return StartedRendering::Heavy(Heavy::new(self.engine.clone(), template, context));
-        }
-        let compiled = match self.engine.compiled(template) {
-            Ok(compiled) => compiled,
-            Err(error) => return StartedRendering::Done(Err(error)),
-        };
-        let context = vars.context(&compiled.words);
-        match rendering::render(
-            &self.engine.light,
-            &compiled,
-            context,
-            RenderLimits::LIGHT,
-            None,
-        ) {
-            Err(failed) if failed.is_for_more() => {
-                let context = vars.context(&compiled.words);
-                StartedRendering::Heavy(Heavy::new(self.engine.clone(), template, context))
-            }
-            done => StartedRendering::Done(
-                done.map_err(|failed| failed.describe(compiled.source(), vars)),
-            ),
-        }
-    }
-}
-
-fn environment() -> Environment<'static> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_auto_escape_callback(|_| AutoEscape::None);
-    environment.set_unknown_method_callback(methods::unknown_method);
-    environment.set_recursion_limit(MAX_RECURSION);
-    // costs nothing without an error, and gives errors a position in the source
-    environment.set_debug(true);
-    environment
-        .set_formatter(|out, _, value| python::print(out, value).map_err(minijinja::Error::from));
-    // it would print the variables of a run into a prompt; Jinja2 has no such function
-    environment.remove_global("debug");
-    filters::add_to(&mut environment);
-    text_filters::add_to(&mut environment);
-    sequences::add_to(&mut environment);
-    checks::add_to(&mut environment);
-    functions::add_to(&mut environment);
-    operators::add_to(&mut environment);
-    environment
-}
-
-impl TemplateEngine {
-    /// The compiled form of a template, if it is cached.
-    fn known(&self, template: &str) -> Option<Arc<Compiled>> {
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.clock += 1;
-        let now = cache.clock;
-        let (used, compiled) = cache.entries.get_mut(template)?;
-        *used = now;
-        Some(Arc::clone(compiled))
-    }
-
-    fn compiled(&self, template: &str) -> Result<Arc<Compiled>, TemplateError> {
+    /// Prepares a rendering. Only variables that the template names are copied.
+    ///
+    /// # Errors
+    /// [`TemplateError`] if the template is too long.
+    pub fn start(&self, template: &str, vars: Vars<'_>) -> Result<Rendering, TemplateError> {
         if template.len() > MAX_SOURCE {
             return Err(TemplateError::too_long(template.len(), MAX_SOURCE));
         }
-        if let Some(known) = self.known(template) {
-            return Ok(known);
+        Ok(Rendering {
+            engine: self.engine.clone(),
+            template: template.to_owned(),
+            vars: Some(vars.written(&self.words(template))),
+        })
+    }
+
+    fn words(&self, template: &str) -> Arc<[Box<str>]> {
+        let mut known = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(words) = known.get(template) {
+            return words.clone();
         }
-        // compiled without holding the lock, so that a long template does not block other runs
-        let compiled = on_big_stack(|| Compiled::new(template, &self.full))?;
-        let compiled = Arc::new(compiled);
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = cache.clock;
-        if cache.entries.len() >= CACHED {
-            let oldest = cache.entries.iter().min_by_key(|(_, (used, _))| *used);
-            if let Some(key) = oldest.map(|(key, _)| key.clone()) {
-                cache.entries.remove(&key);
-            }
+        if known.len() == KNOWN {
+            known.clear();
         }
-        cache
-            .entries
-            .insert(template.into(), (now, Arc::clone(&compiled)));
-        Ok(compiled)
+        let words: Arc<[Box<str>]> = words(template).into();
+        known.insert(template.into(), words.clone());
+        words
     }
 }
 
-fn on_big_stack<T: Send>(
-    run: impl FnOnce() -> Result<T, TemplateError> + Send,
-) -> Result<T, TemplateError> {
-    let work = threads::KeptWork::new(run);
-    std::thread::scope(|scope| {
-        let spawned = threads::patiently(BIG_STACK, |thread| {
-            thread.spawn_scoped(scope, || work.take()())
-        });
-        match spawned.map(std::thread::ScopedJoinHandle::join) {
-            Ok(Ok(result)) => result,
-            Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            Err(error) => Err(TemplateError::no_thread(&error)),
-        }
-    })
+/// Every word of a template that may be a variable: not the names of attributes, which follow a dot.
+fn words(source: &str) -> Vec<Box<str>> {
+    let mut words: Vec<&str> = source
+        .split(|char: char| !char.is_ascii_alphanumeric() && char != '_' && char != '.')
+        .flat_map(|dotted| dotted.split('.').take(1))
+        .filter(|word| !word.is_empty())
+        .collect();
+    words.sort_unstable();
+    words.dedup();
+    words.into_iter().map(Box::from).collect()
 }
 
 impl<'v> Vars<'v> {
@@ -281,7 +154,7 @@ impl<'v> Vars<'v> {
     }
 
     /// Every name once; those of the upper layer first.
-    fn names(&self) -> impl Iterator<Item = &'v str> {
+    pub fn names(&self) -> impl Iterator<Item = &'v str> {
         let Self {
             base,
             without,
@@ -298,39 +171,15 @@ impl<'v> Vars<'v> {
         over.keys().chain(middle).chain(base).map(String::as_str)
     }
 
-    /// The variables among these words. Each word is looked up, because there are far more variables
-    /// (those of the process) than words.
-    fn context(&self, words: &[Box<str>]) -> Value {
-        let named = words.iter().map(|word| (word, self.get(word)));
-        Value::from_pairs(named.filter_map(|(word, json)| Some((&**word, to_value(json?)))))
+    /// The variables among these words, for the engine. Each word is looked up, because there are far more
+    /// variables (those of the process) than words.
+    fn written(&self, words: &[Box<str>]) -> Vec<u8> {
+        let named = words.iter().map(|word| (&**word, self.get(word)));
+        let named: Vec<(&str, &Json)> = named
+            .filter_map(|(word, json)| Some((word, json?)))
+            .collect();
+        let mut out = Vec::new();
+        wire::write_map(&mut out, named.len(), named.into_iter());
+        out
     }
 }
-
-/// JSON as the engine's value; integers and floats stay what they are.
-fn to_value(json: &Json) -> Value {
-    match json {
-        Json::Null => Value::from(()),
-        Json::Bool(flag) => Value::from(*flag),
-        Json::Number(number) => {
-            if let Some(whole) = number.as_i64() {
-                Value::from(whole)
-            } else if let Some(whole) = number.as_u64() {
-                Value::from(whole)
-            } else {
-                Value::from(number.as_f64().unwrap_or(f64::NAN))
-            }
-        }
-        Json::String(text) => Value::from(text.as_str()),
-        Json::Array(items) => items.iter().map(to_value).collect(),
-        Json::Object(map) => Value::from_pairs(
-            map.iter()
-                .map(|(key, value)| (key.as_str(), to_value(value))),
-        ),
-    }
-}
-
-#[cfg(test)]
-mod tests;
-
-#[cfg(test)]
-mod corpus_tests;

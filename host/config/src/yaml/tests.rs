@@ -108,7 +108,7 @@ fn tagged(value: &Yaml) -> Json {
         Yaml::Null => Json::Null,
         Yaml::Bool(flag) => json!(flag),
         Yaml::Int(digits) => json!({ "int": digits }),
-        Yaml::Float(number) => json!({ "float": mswea_template::python::float_repr(*number) }),
+        Yaml::Float(number) => json!({ "float": mswea_python::float_repr(*number) }),
         Yaml::Text(text) => json!(text),
         Yaml::Time(time) if time.contains('T') => json!({ "datetime": time }),
         Yaml::Time(time) => json!({ "date": time }),

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::journal::Spot;
 use crate::journal::temporary;
-use mswea_template::python::PythonJson;
+use mswea_python::PythonJson;
 
 /// How long to wait for a reader of a pipe.
 const WAIT_FOR_READER: Duration = Duration::from_secs(2);

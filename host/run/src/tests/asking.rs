@@ -159,7 +159,7 @@ fn curious(model: Curious, global: Arc<GlobalAccount>) -> Parts {
             syntax_error: "{{bash_stderr}}".into(),
             trials: Vec::new(),
             variables: Arc::new(Variables::new(
-                Arc::new(Templates::new()),
+                Arc::new(mswea_plugin_host::templates(None)),
                 Object::new(),
                 Value::clone,
             )),

@@ -24,7 +24,6 @@ use mswea_core::{Object, Stop};
 use mswea_executor::limit_pulls;
 use mswea_plugin_host::Cache;
 use mswea_session::Runtime;
-use mswea_template::Templates;
 
 /// The interval between lines about the progress.
 const NOW_AND_THEN: Duration = Duration::from_secs(10);
@@ -152,7 +151,7 @@ pub(super) fn instances(
     let merged = layers.merged();
     let startup = merged.pointer("/run/env_startup_command");
     templates.startup = startup.and_then(|it| it.as_str()).map(str::to_owned);
-    let engine = Templates::new();
+    let engine = mswea_plugin_host::templates(Cache::of_user());
     let named = templates.named(rows, &engine).map_err(failure)?;
     let chosen = selection(select).of_told(named, said).map_err(failure)?;
     let made = chosen

@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn steps_and_outputs_are_left_out() {
-        let templates = Templates::new();
+        let templates = mswea_plugin_host::templates(None);
         for (left_out, without, last, expected) in [
             (&[][..], &[][..], 0, "0 r0 a\n\n1 r1 b\n\n2 r2 c"),
             (&["cat"], &[], 0, "0 r0 a\n\n1 r2 c"),
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn choosers_see_patches_of_a_limited_length() {
-        let templates = Templates::new();
+        let templates = mswea_plugin_host::templates(None);
         let settings = ChooserSettings {
             model: crate::GivenTree::empty(crate::GivenAt::Flag("x".to_owned())),
             system: String::new(),

@@ -408,7 +408,7 @@ fn demonstrations_are_texts_or_messages() {
     assert_eq!(done.value("agent.instance_template"), Some(&json!("i")));
     let shown = &done.value("agent.demonstrations").unwrap()["messages"];
     let template = shown[0]["template"].as_str().unwrap();
-    let rendered = mswea_template::Templates::new()
+    let rendered = mswea_plugin_host::templates(None)
         .render(template, &Map::new())
         .unwrap();
     assert_eq!(rendered, "D u {{x}}\na\no");
@@ -535,7 +535,8 @@ fn templates_see_the_values_of_variables_with_their_types() {
         let done = translated(&yaml, &[]).unwrap();
         let template = done.value("agent.system_template").unwrap();
         let names = Map::from_iter([("command_docs".to_owned(), json!("docs"))]);
-        let rendered = mswea_template::Templates::new().render(template.as_str().unwrap(), &names);
+        let rendered =
+            mswea_plugin_host::templates(None).render(template.as_str().unwrap(), &names);
         let rendered = rendered.unwrap();
         assert!(rendered.starts_with("1None "), "{rendered}");
         let has_shell = rendered.contains("bash:\n  docstring:");

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::AttemptSeries;
 use mswea_core::{CONTENT_LIST, Message, ModelError, ModelFailure, Progress};
 use mswea_executor::aside;
+use mswea_plugin_host::{Cache, templates};
 use mswea_record::Account;
 use mswea_run::Inquiry;
 use mswea_session::{Job, SetupError, new_run_id};
@@ -14,7 +15,7 @@ use mswea_sweagent::attempts::{
     AttemptJudge, ChooserSettings, ModelStats, best_of, candidates, choice_question, chosen,
     preselected, review_question,
 };
-use mswea_template::{TemplateError, Templates};
+use mswea_template::TemplateError;
 
 /// The models that judge the attempts at one problem.
 pub(super) struct Judges {
@@ -77,7 +78,8 @@ impl Judges {
             return Ok(None);
         };
         let (of, problem, shown) = (settings.clone(), attempts.problem.clone(), made.clone());
-        let question = aside(move || review_question(&Templates::new(), &of, &problem, &shown));
+        let question =
+            aside(move || review_question(&templates(Cache::of_user()), &of, &problem, &shown));
         let mut numbers = Vec::new();
         let mut outputs = Vec::new();
         let mut asked = Value::Null;
@@ -224,7 +226,7 @@ async fn ask(
     let (of, problem) = (settings.clone(), attempts.problem.clone());
     let question = aside(move || {
         let shown: Vec<&Value> = shown.iter().collect();
-        choice_question(&Templates::new(), &of, &problem, &shown)
+        choice_question(&templates(Cache::of_user()), &of, &problem, &shown)
     });
     let Some(question) = rendered(attempts, question.await) else {
         return Ok(None);

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::cli::output::Failure;
 use mswea_config::{Config, Layers, ProcessEnvironment, Sources};
+use mswea_plugin_host::{Cache, templates};
 use mswea_secrecy as secrecy;
 use mswea_sweagent::attempts::{AttemptJudge, AttemptsSettings, attempts_of, try_questions};
 use mswea_sweagent::{
     GivenTree, SweAgentError, SweProblem, Translated, TranslationInput, translate, translate_model,
 };
-use mswea_template::Templates;
 
 /// The attempts that a configuration asks for.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl AttemptsPlan {
         let Some(settings) = attempts_of(tree)? else {
             return Ok(None);
         };
-        try_questions(&Templates::new(), &settings, problem)
+        try_questions(&templates(Cache::of_user()), &settings, problem)
             .map_err(|error| Failure::usage(error.to_string()))?;
         let name = tree.given("env.name").and_then(GivenTree::text);
         let plan = Self {

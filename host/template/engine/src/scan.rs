@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// The kind of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NameUse {
+pub(crate) enum NameUse {
     /// After `|`, or in `{% filter %}`.
     Filter,
     /// After `is` or `is not`.
@@ -13,7 +13,7 @@ pub(super) enum NameUse {
 }
 
 /// The names in the expressions of a template that compiles, in order.
-pub(super) fn uses(source: &str) -> Vec<(NameUse, Range<usize>)> {
+pub(crate) fn uses(source: &str) -> Vec<(NameUse, Range<usize>)> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(open) = find(source, at, "{") {

@@ -7,8 +7,7 @@
 use minijinja::value::{DynObject, Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
-use super::meter;
-use super::python::{Escapes, float_repr, push_json_str};
+use mswea_python::{Escapes, float_repr, push_json_str};
 
 /// Values nested more deeply are refused, because the writer recurses.
 const MAX_DEPTH: usize = 200;
@@ -18,7 +17,7 @@ const MAX_INDENT: usize = 64;
 
 /// `value|tojson(indent=none, ensure_ascii=true)`. The second argument is an extension: UTF-8 costs
 /// fewer tokens than escapes in text that is not English.
-pub(super) fn tojson(value: &Value, indent: Option<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+pub(crate) fn tojson(value: &Value, indent: Option<Value>, kwargs: Kwargs) -> Result<Value, Error> {
     let indent = match indent {
         Some(indent) => Some(indent),
         None => kwargs.get("indent")?,
@@ -72,12 +71,6 @@ impl Writer {
         if depth > MAX_DEPTH {
             return Err(invalid("value is nested too deeply for `tojson`"));
         }
-        // an escape is six times as long as its character
-        meter::build(
-            value
-                .as_str()
-                .map_or(0, |text| text.len().saturating_mul(2)),
-        )?;
         match value.kind() {
             ValueKind::None => self.out.push_str("null"),
             ValueKind::Bool => self

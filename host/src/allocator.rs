@@ -1,13 +1,11 @@
-//! Counts what each thread has allocated, so that a rendering's memory can be limited: all values
-//! that a template builds are allocated by its thread.
+//! The process's allocator: mimalloc, because musl's is slow and has one lock. The crate `mimalloc` passes
+//! the alignment in each call, which takes a slower path.
 
 use std::alloc::{GlobalAlloc, Layout};
-use std::cell::Cell;
 
 use libmimalloc_sys as mimalloc;
 
-/// mimalloc with a counter.
-struct Counting;
+struct Mimalloc;
 
 /// mimalloc gives every block of at least this size this alignment, without the detour of its functions that take
 /// an alignment.
@@ -18,34 +16,10 @@ const fn is_natural(align: usize, size: usize) -> bool {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Mimalloc = Mimalloc;
 
-thread_local! {
-    /// Without a destructor and without lazy initialisation, so that it works in every state of a
-    /// thread.
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-}
-
-/// Bytes that this thread has allocated and not freed. Memory that another thread frees stays
-/// counted, so the number is useful only as a difference before and after work that shares no
-/// memory with other threads.
-pub(super) fn live() -> isize {
-    LIVE.get()
-}
-
-#[inline]
-fn count(more: usize, less: usize) {
-    // No allocation has more than `isize::MAX` bytes.
-    LIVE.set(
-        LIVE.get()
-            .wrapping_add(more.cast_signed())
-            .wrapping_sub(less.cast_signed()),
-    );
-}
-
-// SAFETY: every call is passed to mimalloc, with the alignment if mimalloc does not keep it by itself; counting
-// allocates nothing and can't unwind.
-unsafe impl GlobalAlloc for Counting {
+// SAFETY: every call is passed to mimalloc, with the alignment if mimalloc does not keep it by itself.
+unsafe impl GlobalAlloc for Mimalloc {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let (size, align) = (layout.size(), layout.align());
@@ -56,9 +30,6 @@ unsafe impl GlobalAlloc for Counting {
                 false => mimalloc::mi_malloc_aligned(size, align),
             }
         };
-        if !place.is_null() {
-            count(size, 0);
-        }
         place.cast()
     }
 
@@ -72,15 +43,11 @@ unsafe impl GlobalAlloc for Counting {
                 false => mimalloc::mi_zalloc_aligned(size, align),
             }
         };
-        if !place.is_null() {
-            count(size, 0);
-        }
         place.cast()
     }
 
     #[inline]
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        count(0, layout.size());
+    unsafe fn dealloc(&self, place: *mut u8, _: Layout) {
         // SAFETY: the caller has `place` from this allocator.
         unsafe { mimalloc::mi_free(place.cast()) };
     }
@@ -96,9 +63,6 @@ unsafe impl GlobalAlloc for Counting {
                 false => mimalloc::mi_realloc_aligned(place.cast(), new_size, align),
             }
         };
-        if !moved.is_null() {
-            count(new_size, layout.size());
-        }
         moved.cast()
     }
 }
@@ -132,19 +96,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn counts_what_the_thread_holds() {
-        let before = live();
-        let mut text = "x".repeat(1 << 20);
-        assert_eq!(live() - before, 1 << 20);
-        text.reserve_exact(1 << 20);
-        assert_eq!(live() - before, 2 << 20);
-        std::thread::spawn(|| assert!(live() < 1 << 20))
-            .join()
-            .unwrap();
-        drop(text);
-        assert!((live() - before).abs() < 1 << 12);
     }
 }
