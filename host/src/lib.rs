@@ -4,7 +4,6 @@
 //! [`run`] (the loop) → [`roles`] (traits) ← [`plugin`], [`provider`], [`executor`]. See
 //! `ARCHITECTURE.md`.
 
-mod allocator;
 pub mod cli;
 
 pub use mswea_batch as batch;
@@ -23,3 +22,7 @@ pub use mswea_run::history;
 pub use mswea_secrecy as secrecy;
 pub use mswea_session as session;
 pub use mswea_template as template;
+
+/// The process's allocator, because musl's is slow and has one lock.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
