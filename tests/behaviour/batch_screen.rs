@@ -140,7 +140,7 @@ fn signals_of_programs_stop_what_runs() {
         let run = running.wait().expect(130).says(&["stopping what runs"]);
         let out = run.dir.join("out");
         assert!(batches::results(&out).len() < batches::begun(&out), "{run}");
-        batches::batch(Host::after(&run), &server, &[])
+        batches::batch(Host::after(&run), &server, &["--config-changed"])
             .run()
             .expect(0);
         assert_eq!(batches::results(&out).len(), 4, "{run}");
