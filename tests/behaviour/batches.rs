@@ -22,8 +22,13 @@ pub fn instances(count: usize) -> String {
 }
 
 pub fn server(delay: u64) -> Server {
+    server_with([delay; 3])
+}
+
+/// A server that waits this many milliseconds before its first, second and third reply to an instance.
+pub fn server_with(delays: [u64; 3]) -> Server {
     let commands = ["echo one >> steps", "sleep 0.02; echo two >> steps", SUBMIT];
-    let turns = commands.map(|command| {
+    let turns = commands.into_iter().zip(delays).map(|(command, delay)| {
         Turn::commands(&[command])
             .with_delay(Duration::from_millis(delay))
             .with_cost(0.25)
