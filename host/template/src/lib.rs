@@ -24,10 +24,13 @@ pub const MAX_SOURCE: usize = 256 << 10;
 /// Templates whose words are kept.
 const KNOWN: usize = 128;
 
+/// The words of a template, among which are the names of its variables.
+type Words = Arc<[Box<str>]>;
+
 /// Renders templates.
 pub struct Templates {
     engine: Arc<dyn TemplateEngine>,
-    words: Mutex<HashMap<Box<str>, Arc<[Box<str>]>>>,
+    words: Mutex<HashMap<Box<str>, Words>>,
 }
 
 /// Variables in two layers; the upper one takes precedence.
@@ -100,7 +103,7 @@ impl Templates {
         })
     }
 
-    fn words(&self, template: &str) -> Arc<[Box<str>]> {
+    fn words(&self, template: &str) -> Words {
         let mut known = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(words) = known.get(template) {
             return words.clone();
@@ -108,7 +111,7 @@ impl Templates {
         if known.len() == KNOWN {
             known.clear();
         }
-        let words: Arc<[Box<str>]> = words(template).into();
+        let words: Words = words(template).into();
         known.insert(template.into(), words.clone());
         words
     }

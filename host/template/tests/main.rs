@@ -1,4 +1,5 @@
 //! Tests against Jinja2's output, and of errors, limits and the cache.
+#![allow(clippy::unwrap_used)]
 
 mod corpus;
 mod limits;

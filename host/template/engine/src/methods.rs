@@ -274,7 +274,7 @@ fn without_tabs(text: &str, size: usize) -> String {
     for char in text.chars() {
         match char {
             '\t' => {
-                let width = size.checked_sub(column % size.max(1)).unwrap_or(0);
+                let width = size.saturating_sub(column % size.max(1));
                 out.extend(std::iter::repeat_n(' ', width));
                 column += width;
             }
